@@ -18,9 +18,7 @@ pub const SEGMENT_BYTES_MAX: usize = 8_000;
 const LOCAL_MAX: usize = 64;
 /// Questions that may be open.
 const QUESTIONS_MAX: usize = 4_096;
-/// The keyword of names that the node answers which would have to pass the Interest on, but may
-/// not any more.
-/// The keyword of names that whoever has the object answers.
+/// The keyword of names that any node with the object answers.
 const PING: &str = "ping";
 
 /// What came for one of this node's own flows.
@@ -309,11 +307,11 @@ impl Forwarder {
     pub(super) fn answer_trace(&mut self, cx: Cx<'_, '_>, name: &Name) {
         let meta = Meta { content_type: None, freshness_ms: None, final_segment: None };
         let content = Payload::from(self.describe().into_bytes());
-        // Whoever it is for knows none of this node's keys.
+        // The consumer knows none of this node's keys.
         self.answer(cx, Data::new(name.clone(), meta, content, &Signer::Digest));
     }
 
-    /// The node in lines of text, for whoever traces a path.
+    /// Describes the node in lines of text, as the answer to a trace.
     fn describe(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "node {}", self.setup.name);

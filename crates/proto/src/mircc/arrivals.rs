@@ -18,7 +18,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Something of so many bits arrives.
+    /// Notes the arrival of this many bits.
     pub(super) fn note(&mut self, now: Instant, bits: f64) {
         self.bits += bits;
         self.count += 1;
@@ -63,7 +63,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_micros(2_900);
 
-    /// The rates of intervals, of arrivals of 1,000 bits so many microseconds apart.
+    /// Rates of successive intervals while 1,000 bits arrive every `apart_micros`.
     fn rates(apart_micros: u64, intervals: u32) -> Vec<f64> {
         let mut arrivals = Arrivals::default();
         let mut next = Instant::ZERO;

@@ -31,7 +31,7 @@ impl Forwarder {
         let Some(face) = self.faces.get_mut(from) else { return };
         face.counts.data_in += 1;
         if ids.is_empty() {
-            // Nobody asked, or the answer was here already.
+            // No Interest was pending here, or the Data came before.
             if !self.note_probe_answer(cx, from, data.name()) {
                 cx.count(counters::UNSOLICITED, 1);
             }
@@ -73,7 +73,7 @@ impl Forwarder {
         self.satisfy(cx, &ids, packet, bytes);
     }
 
-    /// Ends entries with their Data, which came with so many bytes on the link.
+    /// Ends entries with their Data, which took `bytes` on the link.
     pub(super) fn satisfy(
         &mut self,
         cx: Cx<'_, '_>,
@@ -159,7 +159,8 @@ impl Forwarder {
         face.stamp(&mut header.stamps);
         header.label.push_front(face.label);
         let Some(entry) = self.pit.get_mut(id) else { return };
-        // Who asks for what nobody has is not told from who floods; who meets congestion is.
+        // Interests for missing content cannot be told from a flood. Those that meet congestion
+        // can.
         let is_in_vain = !matches!(reason, NackReason::Congestion | NackReason::Duplicate);
         if is_in_vain && let Some(&Asking { asker: Asker::Face(asker), .. }) = entry.asking.first()
         {

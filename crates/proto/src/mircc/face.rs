@@ -33,7 +33,8 @@ const ROUND_TRIP_FADES: u32 = 8;
 const ANSWERED_WEIGHT: f64 = 1.0 / 64.0;
 /// Interests that a neighbour may have pending however few of them are answered.
 const PENDING_MIN: f64 = 16.0;
-/// Of a small table this part of its share, if that is less: or what nobody answers would fill it.
+/// A small table grants a neighbour this part of its share, if that is less: unanswered Interests
+/// would fill it otherwise.
 const PENDING_SHARE_MIN: f64 = 0.25;
 
 /// An Interest that waits for its turn.
@@ -116,7 +117,7 @@ pub(super) struct Face {
     pub(super) pending_bytes: usize,
     /// Mean time from an Interest to its Data, at this face.
     pub(super) upstream: Option<Duration>,
-    /// What others asked for by this face in vain.
+    /// Unanswered Interests at this face, by the neighbour that sent them.
     pub(super) unanswered: Unanswered,
     /// What the neighbour sent in fragments, and is not whole.
     pub(super) reassembly: Reassembly,

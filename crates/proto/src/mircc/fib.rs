@@ -133,7 +133,7 @@ impl Fib {
 }
 
 fn place(bytes: &Bytes) -> usize {
-    // Not keyed: who finds names that share a place makes us look up, no more.
+    // Not keyed: an attacker who finds names with one place only causes more look-ups.
     let tail = bytes
         .iter()
         .rev()

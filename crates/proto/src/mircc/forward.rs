@@ -162,7 +162,8 @@ impl Forwarder {
         let is_known = entry.asking.iter().any(|known| known.nonce == asking.nonce)
             || entry.passing.iter().any(|passing| passing.nonce == asking.nonce);
         if is_known && before.is_some() {
-            // A copy that the link made. A loop comes back another way: nobody is asked who asks.
+            // A duplicate from the link. A loop would arrive from another neighbour, since an
+            // Interest never goes to its asker.
             return cx.count(counters::DUPLICATE_INTEREST, 1);
         }
         if is_known {
@@ -182,8 +183,8 @@ impl Forwarder {
         let left = entry.passing.iter().map(|passing| passing.left_at);
         let may = left.max().flatten().is_none_or(|at| cx.now >= at + AGAIN_AFTER);
         entry.expires_at = entry.expires_at.max(expires_at);
-        // Who asks for the same as others waits with them; who asks again has lost something. But
-        // nobody waits with one of a later rank, which might wait for ever.
+        // An Interest for the same name waits with the pending one, and a repeated one signals a
+        // loss. But no Interest waits with one of a later rank, which might wait for ever.
         let mut is_held_back = true;
         let mut waits = false;
         for passing in &entry.passing {
@@ -276,7 +277,7 @@ impl Forwarder {
         })
     }
 
-    /// Ends an entry of a neighbour; false if there is none.
+    /// Evicts an entry that this neighbour asked for; false if it has no entry.
     fn evict(&mut self, cx: Cx<'_, '_>, of: Option<FaceId>) -> bool {
         let Some(victim) = of.and_then(|face| self.pit.sample(face, cx.rng)) else {
             return false;
@@ -346,7 +347,8 @@ impl Forwarder {
             return self.answer_trace(cx, name);
         }
         cx.count(counters::HOP_LIMIT, 1);
-        // Nobody was asked: others who ask for the same are not to wait for that.
+        // The Interest went to no neighbour, so others that ask for the same name must not wait for
+        // it.
         if self.pit.get(id).is_some_and(|entry| entry.passing.is_empty()) {
             let ended = self.end(id).into_iter().flat_map(|ended| ended.asking);
             ended.for_each(|asking| self.tell_expired(cx, &asking));

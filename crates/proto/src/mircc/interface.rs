@@ -1,4 +1,4 @@
-//! What a node's application says and is told.
+//! Commands from a node's application, and events to it.
 
 use std::num::NonZeroU16;
 use std::ops::Range;
@@ -85,28 +85,28 @@ pub enum Command {
     },
     /// Answers Interests for an object's segments from now on.
     Publish(Object),
-    /// Does so no more.
+    /// Stops answering for the object of this name.
     Unpublish(Name),
     /// Asks the application for names with this prefix: [`Event::Asked`].
     Serve(Name),
-    /// Does so no more.
+    /// Stops asking the application for names with this prefix.
     Unserve(Name),
     /// The answer to [`Event::Asked`].
     Answer(Data),
-    /// Another one: there is none. Whoever asked is told.
+    /// The other answer to [`Event::Asked`]: a Nack to each asker.
     Refuse(Box<Interest>, NackReason),
     /// Sends one Interest.
     Ask(Box<Question>),
     /// Fetches an object.
     Fetch(Fetch),
-    /// The application has used up so many segments of a flow.
+    /// The application has consumed this many segments of a flow.
     Consumed {
         /// The flow.
         flow: u64,
         /// How many.
         segments: usize,
     },
-    /// Ends a flow; nothing more is told of it.
+    /// Ends a flow; no more events of it follow.
     Stop {
         /// The flow.
         flow: u64,
@@ -360,8 +360,8 @@ pub struct FaceReport {
     pub pending: usize,
     /// The share of the neighbour's Interests that were answered, lately.
     pub answered: f64,
-    /// Whether neighbours have asked in vain for what lies behind this face, so that their
-    /// Interests wait for it behind all others.
+    /// Whether some neighbour's Interests mostly remain unanswered at this face, so that its
+    /// Interests wait behind all others there.
     pub doubts: bool,
     /// What passed.
     pub counts: FaceCounts,
@@ -404,11 +404,11 @@ pub enum Timer {
     Link(FaceId),
     /// The next Interest may leave by a face.
     Shaper(FaceId),
-    /// The rates of a face are to be set.
+    /// The rates of a face are due for an update.
     Rates(FaceId),
     /// A packet of which fragments came by a face may be incomplete for too long.
     Reassembly(FaceId),
-    /// Pending Interests are to be looked at.
+    /// Pending Interests are due for a check.
     Pending,
     /// Answers to this node's own Interests wait.
     Local,

@@ -11,7 +11,8 @@ use crate::parts::token_bucket::{TokenBucket, time_for};
 pub(super) enum Sent<T> {
     /// It leaves now.
     Leaves(T),
-    /// It waits. With an instant, [`Link::take`] is to be called then; else that is arranged.
+    /// It waits. With an instant, the caller must call [`Link::take`] then; else a call is already
+    /// due.
     Waits(Option<Instant>),
     /// The queue is full.
     Dropped(T),
@@ -43,7 +44,7 @@ impl<T> Link<T> {
         }
     }
 
-    /// Hands over something of so many bytes on the link.
+    /// Hands over an item that takes `bytes` on the link.
     pub(super) fn send(&mut self, now: Instant, item: T, bytes: usize) -> Sent<T> {
         let Some(rate) = self.bits_per_second else {
             return Sent::Leaves(item);
@@ -73,7 +74,7 @@ impl<T> Link<T> {
         Some(item)
     }
 
-    /// When [`Link::take`] is to be called next; none if nothing waits.
+    /// When to call [`Link::take`] next; `None` if the queue is empty.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.queue.is_empty()).then(|| self.pacer.next_at())
     }

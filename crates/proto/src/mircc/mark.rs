@@ -24,7 +24,7 @@ impl Marker {
         Marker { after, next_at: Instant::ZERO, marked: 0 }
     }
 
-    /// True if the Data that passes now is to be marked, where packets wait so long.
+    /// Whether to mark the Data that passes now, while packets wait for `delay`.
     pub(super) fn marks(&mut self, now: Instant, delay: Duration) -> bool {
         if delay <= self.after {
             self.marked = 0;

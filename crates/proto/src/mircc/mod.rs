@@ -179,7 +179,7 @@ impl Forwarder {
         if let Some(known) = self.faces.of(peer) {
             self.remove_face(cx, known);
         }
-        // Labels are random, so that nobody can name a path that was not told.
+        // Labels are random, so that a node cannot guess a path that it did not learn.
         let label = loop {
             let drawn = NonZeroU16::new(cx.rng.next_u32() as u16);
             let is_used = |label| self.faces.iter().any(|(_, face)| face.label == label);

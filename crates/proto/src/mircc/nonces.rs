@@ -24,7 +24,7 @@ pub(super) struct Nonces {
 }
 
 impl Nonces {
-    /// Remembers an Interest by the hash of its name, while so many are pending.
+    /// Remembers an Interest by the hash of its name, while `pending` Interests are pending.
     pub(super) fn add(&mut self, name_hash: u64, nonce: u32, pending: usize) {
         if self.hashes.len() < (pending * 4).clamp(REMEMBERED_MIN, REMEMBERED_MAX) {
             self.grow(pending * 8);

@@ -41,7 +41,7 @@ pub(super) struct Asking {
     pub(super) expires_at: Instant,
 }
 
-/// A neighbour who was asked, or is to be once the shaper lets it pass.
+/// A neighbour to which the Interest was sent, or will be once the shaper lets it pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passing {
     pub(super) face: FaceId,
@@ -216,8 +216,7 @@ impl Pit {
         found
     }
 
-    /// Adds an entry that nobody has asked for yet, and that lives until it is
-    /// [scheduled](Pit::schedule).
+    /// Adds an entry without an asker. It lives until it is [scheduled](Pit::schedule).
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -258,8 +257,8 @@ impl Pit {
         self.beside = self.beside - before + now;
     }
 
-    /// The entry lives until `expires_at` at least; before, at `overdue_at`, it is to be looked at
-    /// if the Data has not come.
+    /// Keeps the entry until `expires_at` at least. If the Data has not come by `overdue_at`, the
+    /// entry is checked then.
     pub(super) fn schedule(&mut self, id: EntryId, overdue_at: Instant, expires_at: Instant) {
         // Next hops and askers have come since.
         self.weigh(id);
@@ -368,7 +367,7 @@ impl Pit {
         self.table.len() * size_of::<Entry>() + self.beside
     }
 
-    /// True if it holds no more than this many bytes with one more entry of this name.
+    /// True if the table, with one more entry of this name, takes at most this many bytes.
     pub(super) fn has_room_for(&self, name: &Name, bytes_max: usize) -> bool {
         // Both double when they grow.
         let slots = match self.free.is_empty() && self.slots.len() == self.slots.capacity() {

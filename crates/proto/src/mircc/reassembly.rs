@@ -69,14 +69,14 @@ pub(super) struct Reassembly {
     // The oldest first.
     packets: Vec<Incomplete>,
     bytes: usize,
-    /// When the oldest is to be looked at.
+    /// When to check the oldest packet.
     pub(super) timer: Deadline,
-    /// Packets that were dropped for want of time or room, and were not told of yet.
+    /// Packets that were dropped for lack of time or room and are not yet reported.
     dropped: u64,
 }
 
 impl Reassembly {
-    /// Takes in a fragment, which took so many bytes on the link.
+    /// Takes in a fragment, which took `link_bytes` on the link.
     pub(super) fn add(
         &mut self,
         now: Instant,
@@ -151,7 +151,7 @@ impl Reassembly {
         std::mem::take(&mut self.dropped)
     }
 
-    /// When the oldest packet is to be dropped.
+    /// When to drop the oldest packet.
     pub(super) fn due(&self) -> Option<Instant> {
         self.packets.first().map(|oldest| oldest.since + TIME_MAX)
     }

@@ -45,7 +45,7 @@ impl ShapedRates {
         ShapedRates { max, min: min.min(max), expected_in }
     }
 
-    /// The rate while so many bits of Interests a second come the other way.
+    /// The rate while Interests arrive at `observed_in` bit/s in the other direction.
     pub fn at(&self, observed_in: f64) -> f64 {
         if observed_in >= self.expected_in {
             return self.min;
@@ -149,8 +149,8 @@ pub(super) enum Rank {
     Primary,
     /// Of the secondary class, which takes what the primary one leaves.
     Secondary,
-    /// Of either class, from a neighbour who [asks in vain](super::unanswered): it takes what both
-    /// leave.
+    /// Of either class, from a neighbour with [unanswered](super::unanswered) Interests: takes what
+    /// both classes leave.
     Doubted,
 }
 
@@ -168,8 +168,8 @@ impl From<Class> for Rank {
 pub(super) enum Shaped<T> {
     /// It leaves now.
     Leaves(T),
-    /// It waits. With an instant, [`Shaper::take`] is to be called then; else that is arranged. An
-    /// Interest of a later rank that had to make room is given back.
+    /// It waits. With an instant, the caller must call [`Shaper::take`] then; else a call is
+    /// already due. An Interest of a later rank that was evicted for it is given back.
     Waits(Option<Instant>, Option<T>),
     /// There is no room for it.
     Refused(T),
@@ -222,8 +222,8 @@ impl<T> Shaper<T> {
         Shaper { link, config, rows: [Row::EMPTY; 3], pacer: TokenBucket::empty(catch_up) }
     }
 
-    /// Takes an Interest of so many bytes on the link; `observed_in` is what comes the other way,
-    /// bit/s of Interests.
+    /// Takes an Interest with its rank and its bytes on the link. `observed_in`: the rate of
+    /// Interests in the other direction, bit/s.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -261,7 +261,7 @@ impl<T> Shaper<T> {
         Some(item)
     }
 
-    /// When [`Shaper::take`] is to be called next; none if nothing waits.
+    /// When to call [`Shaper::take`] next; `None` if no Interest waits.
     pub(super) fn due(&self) -> Option<Instant> {
         (!self.is_empty()).then(|| self.pacer.next_at())
     }
@@ -281,7 +281,7 @@ impl<T> Shaper<T> {
         self.rows.iter().all(|row| row.items.is_empty())
     }
 
-    /// How long so many bits of Interests take to leave.
+    /// The time that this many bits of Interests take to leave.
     pub(super) fn time_for(&self, bits: f64, sizes: &Sizes, observed_in: f64) -> Duration {
         self.rate(sizes, observed_in).map_or(Duration::ZERO, |rate| time_for(bits, rate))
     }
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(send(4, Rank::Doubted), Shaped::Refused(4));
         assert_eq!(send(5, Rank::Secondary), Shaped::Waits(None, Some(3)));
         assert_eq!(send(6, Rank::Primary), Shaped::Waits(None, Some(2)));
-        // It counts for nobody's queue.
+        // It counts for the queue of neither class.
         assert_eq!(shaper.queued_bits(), (800.0, 800.0));
         let mut left = Vec::new();
         while let Some(at) = shaper.due() {

@@ -125,7 +125,7 @@ impl Health {
     }
 }
 
-/// Why a next hop is to be chosen.
+/// Why the forwarder chooses a next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occasion {
     /// The Interest has just come.

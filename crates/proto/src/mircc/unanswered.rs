@@ -1,11 +1,12 @@
-//! Who asks in vain: what keeps a flood of Interests for what there is not from taking a link.
+//! Counts unanswered Interests, so that a flood of Interests for missing content does not take a
+//! link.
 //!
-//! An Interest that is refused at once leaves no trace in the table of pending ones, but takes its
-//! part of the link all the same: forwarders count its Data as demand, stamp others lower rates for
-//! it, and let it out before others that wait. So whoever asks by a face for more that remains
-//! unanswered than is answered is doubted there: its Interests wait behind all others, for what
-//! these leave, and count as nobody's demand. Nothing is refused for that: the neighbour may be a
-//! forwarder with honest consumers among others, and where it floods, it is doubted itself.
+//! An Interest that is refused at once leaves no entry in the PIT, but it takes its part of the
+//! link all the same: forwarders count its Data as demand, stamp lower rates for others, and let it
+//! out before Interests that wait. So a neighbour is doubted at a face if more of its Interests
+//! remain unanswered there than are answered. Its Interests then wait behind all others, take what
+//! these leave, and count as no demand. None is refused for that: the neighbour may be a forwarder
+//! with honest consumers among others. If it is, it doubts the flooding consumer itself.
 //! After the pushback of Afanasyev et al., *Interest flooding attack and countermeasures in named
 //! data networking*, IFIP Networking 2013, which refuses by shares.
 
@@ -17,10 +18,10 @@ use crate::core::Instant;
 /// Interests that may remain unanswered, of those of a neighbour by a face, beyond as many as are
 /// answered. What a link loses by chance is no reason to doubt who uses it.
 const DOUBTED_FROM: f64 = 32.0;
-/// More of them are not counted: so many answers, or [less time](FORGOTTEN_PER_SECOND), and who was
-/// in doubt is not any more.
+/// The count stops here: this many answers, or [less time](FORGOTTEN_PER_SECOND), clear a neighbour
+/// of all doubt.
 const COUNT_MAX: f64 = 64.0;
-/// So many are forgotten a second.
+/// Unanswered Interests that are forgotten each second.
 const FORGOTTEN_PER_SECOND: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,15 +37,15 @@ impl Count {
     }
 }
 
-/// What was asked for by one face in vain, by who asked. Who has nothing to answer for has no place
-/// in it.
+/// Unanswered Interests at one face, by the neighbour that sent them. A neighbour whose count is
+/// zero has no entry.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
     counts: BTreeMap<FaceId, Count>,
 }
 
 impl Unanswered {
-    /// True if a neighbour asks in vain, more often than not.
+    /// True if this neighbour's Interests mostly remain unanswered.
     pub(super) fn is_doubted(&self, now: Instant, asker: FaceId) -> bool {
         let Some(mut held) = self.counts.get(&asker).copied() else { return false };
         held.pass(now);

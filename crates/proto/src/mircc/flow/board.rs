@@ -80,7 +80,7 @@ impl Board {
         board
     }
 
-    /// A segment to ask for, lost ones first; none if there is none or too many are under way.
+    /// The next segment to ask for, lost ones first; `None` at the end or at the window's limit.
     pub(super) fn next(&mut self) -> Option<u64> {
         if let Some(&first) = self.lost.first() {
             return Some(first);

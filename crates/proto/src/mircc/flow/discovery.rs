@@ -30,7 +30,7 @@ const RATE_SHARE: f64 = 1.0 / 8.0;
 pub(super) struct Discovery {
     /// Discovery Interests sent.
     sent: u32,
-    /// Evidence, since the last new path, that there are no more.
+    /// Evidence, since the last new path, that all paths are known.
     evidence: u32,
     timer: Deadline,
 }

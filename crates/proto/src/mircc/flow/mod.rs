@@ -367,7 +367,7 @@ impl Flow {
         self.set_resend(now, out);
     }
 
-    /// The application has used up so many segments.
+    /// The application has consumed this many segments.
     pub(super) fn consumed(
         &mut self,
         now: Instant,
@@ -491,7 +491,7 @@ impl Flow {
             return;
         }
         if header.stamps.primary().is_none() {
-            // Nobody on the path knows a rate.
+            // No forwarder on the path has a rate controller.
             if self.paths.iter().all(Option::is_none) && self.window.is_none() {
                 self.window = Some(Window::new(now, Growth::Cubic));
             }

@@ -20,7 +20,7 @@ pub(super) struct Path {
     pub(super) round_trip: RoundTrip,
     pub(super) sent_at: Instant,
     pub(super) heard_at: Instant,
-    /// True if it is to be tried at once.
+    /// True if the flow must probe the path at once.
     pub(super) is_wanted: bool,
     /// When the first Interest left that nothing was heard after.
     unanswered_since: Option<Instant>,
@@ -65,11 +65,10 @@ impl Path {
         }
     }
 
-    /// What the primary class of a flow that now takes the path `present` would get of this one,
-    /// bit/s: what one more flow gets at each hop that only this path has, and no more than the
-    /// stamp, which is what it has at the hops of both. Hops are shared if their labels are equal:
-    /// of 16 random bits, so two different hops of two paths of five are taken for one of both once
-    /// in 2,600 pairs of paths.
+    /// The rate that the primary class of a flow now on the path `present` would get on this path,
+    /// bit/s: the least join rate of the hops that only this path has, but at most the stamp, which
+    /// covers hops of both. Two hops are taken for the same if their labels are equal. Labels are
+    /// 16 random bits, so two paths of five hops falsely share a hop once in 2,600 pairs of paths.
     pub(super) fn expected(&self, present: Option<&PathLabel>) -> f64 {
         let is_shared = |hop: u16| present.is_some_and(|path| path.hops().any(|own| own == hop));
         let joined = self.label.hops().zip(self.join_rates.hops());
@@ -97,8 +96,8 @@ impl Path {
         (self.round_trip.lost_after() * 4).max(LOST_AFTER_MAX)
     }
 
-    /// When it is to be tried next if it carries nothing else, at `interval` from one try to the
-    /// next; a try that was not answered is repeated sooner.
+    /// When to probe the path if it carries nothing else: `interval` after the last probe, and
+    /// sooner if that is unanswered.
     pub(super) fn probe_at(&self, interval: Duration, interval_min: Duration) -> Instant {
         let after = match self.unanswered_since {
             Some(_) => self.round_trip.lost_after().max(interval_min).min(interval),
@@ -137,7 +136,7 @@ impl Lane {
         Some(self.number)
     }
 
-    /// True if the timer of this number is the one that counts; it is set no more.
+    /// True if the timer of this number is the current one, which it clears.
     pub(super) fn fire(&mut self, number: u16) -> bool {
         let counts = self.number == number && self.set_for.is_some();
         if counts {

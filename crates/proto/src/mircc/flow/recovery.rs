@@ -86,7 +86,7 @@ impl Flow {
         if self.is_data_known && self.paths.iter().flatten().next().is_some() {
             self.set_lanes(now, config, out);
         } else {
-            // Nothing is known, or no more: any path will do.
+            // No path or size is known, or none any longer: any path will do.
             self.is_data_known = false;
             if self.board.out() == 0
                 && let Some(interest) = self.interest(now, UNSTEERED, rng)

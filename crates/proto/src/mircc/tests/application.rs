@@ -19,7 +19,7 @@ fn a_published_object_is_answered_segment_by_segment_as_long_as_it_is() {
         assert!(data.verify(&Trust::Digest).is_ok());
         assert_eq!(packet.header, Header::default());
     }
-    // Whoever does not know the number of a segment gets the first.
+    // A consumer that does not know a segment's number gets the first segment.
     bench.from(1, asking("/o", 7, |interest| interest.can_be_prefix = true));
     assert_eq!(bench.sent(), ["1: data /o/seg=0"]);
     bench.command(Command::Unpublish(name("/o")));

@@ -14,7 +14,7 @@ fn data_that_nobody_asked_for_is_dropped() {
     bench.from(1, interest("/a/seg=0", 1));
     bench.from(1, interest("/a/seg=1", 2));
     bench.packets();
-    // From whom it was not asked, and from whom it is to be asked only.
+    // From a neighbour that was not asked, and from one whose Interest still waits to leave.
     bench.from(3, data("/a/seg=0"));
     bench.from(2, data("/a/seg=1"));
     assert_eq!((bench.sent(), bench.count("mircc_unsolicited")), (vec![], 3));

@@ -44,7 +44,7 @@ fn interests_wait_for_room_for_their_data_and_too_many_are_refused() {
     let refused = |segment: u32, label| format!("1: nack 50 /a/seg={segment} by {label}");
     let label = bench.face(2).label;
     assert_eq!(ask(&mut bench, 3, Class::Secondary), [refused(3, label)]);
-    // A primary one takes the place of a secondary one, and nobody takes a primary one's.
+    // A primary Interest evicts a secondary one, but no Interest evicts a primary one.
     assert_eq!(ask(&mut bench, 4, Class::Primary), [refused(1, label)]);
     assert_eq!(ask(&mut bench, 5, Class::Primary), [refused(5, label)]);
     assert_eq!((bench.face(2).counts.refused, bench.face(2).interests_waiting), (3, 2));

@@ -21,7 +21,7 @@ fn answer_by(hop: u16, segment: u64, primary: u64, secondary: u64) -> Packet {
     stamped(labelled(data(&format!("/o/seg={segment}")), &[hop]), primary, secondary)
 }
 
-/// Nanoseconds that a Data takes at so many Mbit/s.
+/// The time that a Data takes at `mbit` Mbit/s, ns.
 fn gap(packet: &Packet, mbit: u64) -> u64 {
     (packet.wire_len() as u64 + 42) * 8_000 / mbit
 }
@@ -292,7 +292,7 @@ fn what_others_have_on_a_path_is_no_reason_to_move_but_what_they_leave_is() {
 
 #[test]
 fn a_path_that_carries_nothing_is_tried_for_a_hundredth_of_its_rate() {
-    // The first try of a path that is stamped so many Mbit/s, ms after it was found.
+    // When a path with a stamp of `mbit` Mbit/s is first probed, ms after it was found.
     let tried = |mbit| {
         let mut bench = consumer();
         bench.command(Command::Fetch(fetch(Multipath::Best)));

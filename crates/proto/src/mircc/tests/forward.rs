@@ -109,7 +109,7 @@ fn an_interest_goes_no_further_than_it_may_and_leaves_nothing_behind() {
     bench.from(1, asking("/a/seg=0", 2, |interest| interest.hop_limit = Some(1)));
     assert_eq!((bench.sent(), bench.count("mircc_hop_limit")), (vec![], 2));
     assert_eq!((bench.node.pending(), bench.face(1).pending), (0, 0));
-    // So that it hinders nobody.
+    // So a later Interest for the name still passes.
     bench.from(3, asking("/a/seg=0", 3, |interest| interest.hop_limit = Some(2)));
     let sent = bench.packets();
     let Body::Interest(passed) = &sent[0].1.body else { panic!("{sent:?}") };

@@ -144,7 +144,7 @@ fn what_is_not_signed_as_it_must_be_is_not_told_and_is_asked_for_again() {
     }
     assert_eq!(serve(&mut bench, ms(100)), [0, 1]);
     assert_eq!(bench.told().len(), 3);
-    // Nothing else coming, it is no use: after so many, or when it is time to give up.
+    // While only forged Data comes the flow gives up, after a number of tries or at its time limit.
     for (tries, give_up_after) in [(17, ms(60_000)), (5, ms(4_500))] {
         bench.command(Command::Fetch(Fetch { give_up_after, ..fetch(2) }));
         for _ in 0..tries {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A name of so many bytes below `/a`, unlike those of other numbers.
+/// A name of `bytes` bytes below `/a`, unlike those of other numbers.
 fn long(bytes: usize, number: u32) -> String {
     // The heads of two components take six bytes, and `/a` takes three.
     let number = format!("{number:08}");
@@ -96,7 +96,7 @@ fn a_name_that_is_too_long_is_dropped_and_counted() {
     bench.from(1, interest(&long(PENDING_NAME_BYTES_MAX + 1, 2), 2));
     assert_eq!((bench.packets().len(), bench.node.pending()), (0, 1));
     assert_eq!(bench.count("mircc_name_too_long"), 1);
-    // The application is told at once.
+    // The application gets the refusal at once.
     let own = long(PENDING_NAME_BYTES_MAX + 1, 3);
     bench.command(Command::Ask(Box::new(question(1, &own))));
     assert_eq!((bench.packets().len(), bench.told()), (0, vec!["question 1: nack 150".to_owned()]));

@@ -201,7 +201,7 @@ fn a_hop_that_is_down_is_probed_and_used_again_once_it_answers() {
     assert_eq!(bench.sent(), Vec::<String>::new());
     assert_eq!((bench.count("mircc_probe_answered"), bench.count("mircc_hop_up")), (1, 1));
     assert_eq!(ask(&mut bench, 50), ["2: ask /a/seg=50"]);
-    // Other Data that nobody asked for says nothing.
+    // Other unsolicited Data has no effect.
     bench.from(2, data("/a/seg=777"));
     assert_eq!(bench.count("mircc_unsolicited"), 1);
 }
