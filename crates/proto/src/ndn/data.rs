@@ -175,8 +175,8 @@ impl Data {
         }
     }
 
-    /// The same Data in memory of its own. What was decoded shares the bytes of the datagram that
-    /// it came in; where that is one of many in a buffer, whoever keeps it keeps all of them.
+    /// The same Data in memory of its own. Decoded Data shares the bytes of its datagram, and keeps
+    /// the whole buffer alive where the datagram is one of many in it.
     pub fn detached(&self) -> Data {
         match &self.0.form {
             Form::Wire { whole: Payload::Bytes(bytes), .. } => {

@@ -19,7 +19,7 @@ pub struct Header {
     pub join_rates: JoinRates,
     /// Which of the two classes an Interest, and the Data for it, belongs to.
     pub class: Class,
-    /// The congestion mark: 0 is none. What is above 255 counts as that.
+    /// The congestion mark; 0 if unmarked. Values above 255 count as 255.
     pub congestion_mark: u8,
     /// The round trip that the consumer measured, microseconds. In Interests.
     pub round_trip_micros: Option<u32>,
@@ -130,7 +130,7 @@ pub enum NackReason {
     Duplicate,
     /// No next hop leads there. Number 150.
     NoRoute,
-    /// Any other number; 0 is none said.
+    /// Any other number; 0 if the Nack gives no reason.
     Other(u64),
 }
 

@@ -30,8 +30,8 @@ impl JoinRates {
     /// No hop: what Data leaves its producer with.
     pub const EMPTY: JoinRates = JoinRates { codes: [0; PathLabel::HOPS_MAX], len: 0 };
 
-    /// Adds the rate of the hop over which Data came back, bit/s; none for a hop that knows none.
-    /// A path with more hops than a label holds has no more rates either.
+    /// Adds the rate of the hop over which Data came back, bit/s; `None` for a hop without a
+    /// controller. Hops beyond those that a label can hold are left out.
     pub fn push_front(&mut self, bits_per_second: Option<u64>) {
         if let Some(free) = self.codes.get_mut(usize::from(self.len)) {
             *free = bits_per_second.map_or(UNKNOWN, encode);

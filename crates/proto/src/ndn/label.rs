@@ -7,9 +7,9 @@ use crate::core::DecodeError;
 
 /// A path, as the hops that lie on it: for each forwarder which of its next hops it takes.
 ///
-/// It grows at the front while Data goes back to the consumer, and is used up from the front by the
-/// Interests that the consumer sends along the same path. A forwarder chooses the number of a hop
-/// for itself, so nobody else can read it.
+/// The label grows at the front while Data goes back to the consumer. Interests that the consumer
+/// sends along the same path use it up from the front. Each forwarder chooses the numbers of its
+/// own hops, so only that forwarder can interpret them.
 ///
 /// Source: path labels are RFC 9531; the form is ours.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,7 +51,7 @@ impl PathLabel {
         }
     }
 
-    /// Takes the hop over which an Interest goes on. None if there is none, or the path unusable.
+    /// Takes the hop over which an Interest goes on. `None` if the path is used up or unusable.
     pub fn pop_front(&mut self) -> Option<NonZeroU16> {
         if !self.is_usable() {
             return None;

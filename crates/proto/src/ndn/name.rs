@@ -25,8 +25,8 @@ pub const NAME_BYTES_MAX: usize = 8_192;
 /// Source: NDN packet format 0.3, "Name" and "Canonical order".
 #[derive(Clone)]
 pub struct Name {
-    /// The encoded components without the last segment number. Each has the shortest form, and the
-    /// last one is no segment number in shortest form if `segment` is none.
+    /// The encoded components without the last segment number, each in its shortest form. If
+    /// `segment` is `None`, the last one is not a segment number in shortest form.
     prefix: Bytes,
     segment: Option<u64>,
 }
@@ -106,8 +106,8 @@ impl Name {
         self.of_prefix(reader.position())
     }
 
-    /// The same name in memory of its own. What was decoded shares the bytes of the datagram that
-    /// it came in, and whoever keeps the name keeps all of them.
+    /// The same name in memory of its own. A decoded name shares the bytes of its datagram, and
+    /// keeps all of them alive.
     pub fn detached(&self) -> Name {
         Name { prefix: Bytes::copy_from_slice(&self.prefix), segment: self.segment }
     }
@@ -285,7 +285,7 @@ impl PartialOrd for Name {
 
 impl Name {
     /// What follows the first bytes of the prefix, as far as it decides an order: the rest of the
-    /// prefix, or the segment number if there is none.
+    /// prefix, or the segment number if the prefix ends there.
     fn tail(&self, from: usize) -> ComponentValue<'_> {
         match (&self.prefix[from..], self.segment) {
             ([], Some(segment)) => ComponentValue::Segment(SegmentBytes::new(segment)),

@@ -122,7 +122,8 @@ impl From<Data> for Packet {
 }
 
 impl Packet {
-    /// Bytes of the value of an LpPacket around a body of so many; none if it is written bare.
+    /// Bytes of the value of an LpPacket around a body of `body_len` bytes; `None` if the body is
+    /// sent bare.
     fn value_len(&self, body_len: usize) -> Option<usize> {
         let nack = |reason: NackReason| tlv::element_len(field::NACK, reason.value_len());
         let part = match &self.body {

@@ -13,7 +13,7 @@ use super::name::Name;
 /// Source: NDN packet format 0.3, "Signature".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureType {
-    /// A SHA-256 digest: keeps off damage, and nobody who means it. Number 0.
+    /// A SHA-256 digest: detects damage, but does not prevent forgery. Number 0.
     DigestSha256,
     /// RSA. Number 1; not supported.
     Sha256WithRsa,

@@ -80,7 +80,7 @@ pub fn put_number(out: &mut impl BufMut, number: u64) {
     }
 }
 
-/// Bytes of a whole element whose value has so many.
+/// Bytes of a whole element whose value has `value_len` bytes.
 pub const fn element_len(kind: u32, value_len: usize) -> usize {
     number_len(kind as u64) + number_len(value_len as u64) + value_len
 }
@@ -149,7 +149,7 @@ pub fn integer(value: &[u8]) -> Option<u64> {
     }
 }
 
-/// The same, or the error that the field's length is none of these.
+/// The same, or an error if the field's length is not 1, 2, 4 or 8 bytes.
 pub fn integer_field(field: &'static str, value: &[u8]) -> Result<u64, DecodeError> {
     integer(value).ok_or(DecodeError::OutOfRange { field, value: value.len() as u64 })
 }

@@ -32,7 +32,7 @@ fn any_byte_changed_to_any_other_gives_a_packet_or_an_error() {
             bytes[at] = right;
         }
     }
-    // Most bytes are contents, numbers and signatures, which nobody looks at here.
+    // Most bytes are contents, numbers and signatures, which this test does not check.
     assert!(read > 50_000, "{read}");
 }
 
