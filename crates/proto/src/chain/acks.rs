@@ -1,8 +1,8 @@
-//! Credits and stability: who has what, and what may be freed.
+//! Credit and stability: which blocks members have, and which can be freed.
 //!
 //! Each member acknowledges each origin's blocks to that origin, by datagram. The origin's frames
-//! carry what became stable; an origin at rest says it once. News that gets lost is asked for by
-//! the member that still holds blocks, less and less often.
+//! carry the number up to which its blocks are stable; an idle origin announces it once. If that
+//! announcement is lost, a member that still holds blocks asks for it, less and less often.
 
 use std::time::Duration;
 
@@ -160,7 +160,7 @@ impl Chain {
         self.announce_stable(cx);
     }
 
-    /// At rest, tells everybody that all own blocks are stable; under load frames say so.
+    /// When idle, tells all members that all own blocks are stable. Under load, frames carry that.
     pub(super) fn announce_stable(&mut self, cx: &mut Cx<'_>) {
         let Some(own) = &mut self.own else { return };
         let stable = own.stable();

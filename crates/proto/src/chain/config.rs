@@ -64,7 +64,7 @@ knobs! {
 const ACK_AFTER_MIN: Duration = Duration::from_micros(100);
 
 impl Config {
-    /// The defaults, without a roster: views say who is a member ([`crate::group`]).
+    /// The defaults, without a roster: views name the members ([`crate::group`]).
     pub fn for_groups() -> Config {
         Config { needs_roster: false, ..Config::default() }
     }

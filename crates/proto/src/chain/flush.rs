@@ -1,6 +1,7 @@
-//! The end of a view: nothing is sent or taken any more, and what some survivor has, all deliver.
+//! The end of a view: members stop sending and accepting blocks, and all deliver every block that
+//! some survivor has.
 //!
-//! Who ends a view, and where, is agreed outside ([`crate::group`]).
+//! The group agrees on when a view ends and at which blocks ([`crate::group`]).
 
 use super::counters;
 use super::flow::Room;
@@ -34,8 +35,8 @@ impl Chain {
         self.is_frozen
     }
 
-    /// For each origin heard of, how far its blocks have come, and are delivered but for a message
-    /// that is not whole.
+    /// For each origin that has sent blocks: the number up to which they have arrived. They are
+    /// delivered, except those of an incomplete message.
     pub fn reached(&self) -> impl Iterator<Item = Reached> {
         self.flows.iter().map(|flow| Reached {
             origin: flow.rank as usize,
@@ -50,7 +51,7 @@ impl Chain {
         self.flow_index(origin as u32).map_or(0, |place| self.flows[place].received)
     }
 
-    /// A block for a member that lacks it; `None` if it is not here any more, or never was.
+    /// A block for a member that lacks it; `None` if it was freed here or never arrived.
     pub fn flushed_block(&self, view: ViewId, origin: usize, seq: u64) -> Option<Frame> {
         if view != self.view.id() {
             return None;

@@ -1,8 +1,8 @@
 //! A broken hop between live members resumes by link sequence.
 //!
-//! While the stream is down, blocks wait in the hop's queue. When it is back, the sender asks
-//! where to go on (by stream, so that it comes before anything new), and the receiver answers by
-//! datagram.
+//! While the stream is down, blocks wait in the hop's queue. When it is up again, the sender asks
+//! for the link number to resume from. It asks on the stream, ahead of all new frames; the receiver
+//! answers by datagram.
 
 use super::counters;
 use super::link::{LinkState, Sent, known_link, link_to};

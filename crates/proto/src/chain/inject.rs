@@ -1,4 +1,4 @@
-//! The origin's part: own messages wait, are cut into blocks, and join the queues of the hops.
+//! The origin's part: cuts own messages into blocks and puts these into the queues of the hops.
 
 use super::counters;
 use super::flow::Flow;
@@ -200,20 +200,21 @@ impl Chain {
         let (waiting, bytes_max) = (own.waiting_bytes, cx.shared.queue_bytes);
         let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
         let paced = if paced >= QUEUE_BYTES_MIN { paced.saturating_sub(waiting) } else { 0 };
-        // A reserve is what hops are to have: small messages fill it with their heads.
+        // The reserve is meant for hops: small messages fill it with their heads.
         let on_hops = waiting + own.waiting_blocks * Frame::HEAD_BYTES;
         let at_once = if own.waiting.is_empty() { self.open_bytes(cx).min(bytes_max) } else { 0 };
         let reserve = self.reserve().saturating_sub(on_hops);
         self.queue_bytes_left = paced.max(at_once).max(reserve);
     }
 
-    /// Bytes that are to wait for the hops on which this member is behind and has missed turns.
+    /// Bytes to keep waiting for the hops on which this member is behind and has missed turns.
     fn reserve(&self) -> usize {
         let lags = self.out_links.iter().filter_map(|link| link.lag.as_ref());
         lags.map(|lag| lag.reserve()).max().unwrap_or(0)
     }
 
-    /// Bytes that could leave at once, as far as the hops decide; if none, asks to be told.
+    /// Bytes that could leave at once, as far as the hops limit it. If none, asks the driver for a
+    /// notification.
     fn open_bytes(&self, cx: &mut Cx<'_>) -> usize {
         let (Some(rank), members) = (self.rank, self.members()) else { return QUEUE_BYTES_MIN };
         match cx.shared.topology.filter(|_| self.is_installed) {

@@ -1,14 +1,14 @@
 //! How far a member's own blocks are behind those of others on a hop.
 //!
-//! A member whose hop is busy lets what already travels pass: a short queue at each hop is what
-//! keeps the latency of a loaded ring low. It yields no longer once another origin has got
-//! `bytes_max`, or two of the largest blocks, more than itself, and takes its turns from then on,
-//! until it is behind none.
+//! A member with a busy hop lets blocks of other origins pass before its own: short queues at each
+//! hop keep the latency of a loaded ring low. It stops yielding once another origin has sent
+//! `bytes_max`, or two of the largest blocks, more than itself. It then takes its turns until it is
+//! behind none.
 //!
-//! A lead beyond the bound is forgiven, and so lost to the member. Where a driver empties its
-//! buffer in bursts, many turns come before the application can answer; what was lost that way
-//! raises a [reserve](Lag::reserve) that the application is asked for ahead, and which falls again
-//! while nothing is lost.
+//! A lead beyond that bound is written off, and the member loses those turns. Where a driver
+//! empties its buffer in bursts, many turns pass before the application can react. Turns lost that
+//! way raise a [reserve](Lag::reserve) of bytes that the application is asked for in advance. The
+//! reserve falls again while no turns are lost.
 
 /// The lead of each origin over the member itself on one hop, bytes.
 #[derive(Debug, Default)]

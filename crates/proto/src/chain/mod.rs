@@ -1,4 +1,4 @@
-//! Broadcast: everybody gets it, at line rate.
+//! Broadcast: every member receives each message, at line rate.
 //!
 //! The members of a view form a ring. A broadcast goes to the successor only; each member delivers
 //! and forwards, and the last one before the origin stops. So every link carries a message once,
@@ -60,13 +60,13 @@ pub use topology::{Children, Topology};
 /// What the application asks of its member.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Send this to every member, oneself included.
+    /// Send this to every member, this one included.
     Broadcast {
         /// The message, at most `message_bytes_max`.
         payload: Payload,
         /// How it spreads; `None` for the configured way.
         topology: Option<Topology>,
-        /// What the planner, if it is asked, shall care for.
+        /// What the planner, if it chooses the topology, optimises for.
         urgency: Urgency,
     },
     /// The application is done with all messages of this origin up to and including the one that
@@ -92,7 +92,7 @@ impl Command {
 pub enum Event {
     /// A message: once, whole, and in the order in which its origin sent.
     Delivered {
-        /// Who sent it.
+        /// The member that sent it.
         origin: NodeId,
         /// The origin's incarnation.
         incarnation: u64,
@@ -136,7 +136,7 @@ pub enum Timer {
     Ack,
     /// Remind origins of blocks that are held here and were not called stable.
     Remind,
-    /// Ask again where a broken hop shall resume.
+    /// Ask again from which link number a broken hop must resume.
     Resync,
     /// Ask the members that keep the window closed whether their credit got lost.
     Probe,
@@ -246,13 +246,13 @@ impl Chain {
         self.own.as_ref().map_or(0, |own| own.waiting.len())
     }
 
-    /// For each origin heard of: its rank, its blocks freed as stable, and its blocks received,
-    /// both as the number after the last.
+    /// For each origin that has sent blocks: its rank, its blocks freed as stable, and its blocks
+    /// received, both as the number after the last.
     pub fn origins(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.stable, flow.received))
     }
 
-    /// For each origin heard of: its rank, and the credit that this member gave it.
+    /// For each origin that has sent blocks: its rank, and the credit that this member granted it.
     pub fn credits(&self) -> impl Iterator<Item = (usize, u64)> {
         self.flows.iter().map(|flow| (flow.rank as usize, flow.credit()))
     }

@@ -17,7 +17,8 @@ pub(super) struct Waiting {
     pub(super) plan: Plan,
 }
 
-/// What an origin knows of its own blocks: who has them, who consumed them, what waits.
+/// An origin's record of its own blocks: which members have them and have consumed them, and what
+/// waits.
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) waiting: VecDeque<Waiting>,
@@ -37,11 +38,11 @@ pub(super) struct Own {
     consumed: Watermarks,
     // The blocks from `consumed.lowest` on.
     flight: Flight,
-    /// The progress of the window when it was last looked at, and how often since it was asked in
-    /// vain for credit that may have got lost.
+    /// Progress of the window at the last check, and probes sent since then for credit that may
+    /// have got lost.
     pub(super) probed_progress: u64,
     pub(super) probes: u32,
-    /// What the others were told is stable while this member was at rest.
+    /// The number up to which this member, when idle, has announced its blocks as stable.
     pub(super) announced: u64,
     // For each message that has left wholly and is not known to be everywhere: the number after
     // its last block.
@@ -150,7 +151,7 @@ impl Own {
         self.owed = if self.owed_max.is_nothing() { Vec::new() } else { owed };
     }
 
-    /// A member said what it owes, which only falls.
+    /// A member reports what it owes, which only falls.
     pub(super) fn lower_owed(&mut self, rank: usize, owed: Owed) {
         if let Some(known) = self.owed.get_mut(rank) {
             *known = known.min(owed);
@@ -250,7 +251,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// That of a member that has not said yet what it is.
+    /// The value for a member that has not reported yet.
     pub(super) const UNKNOWN: Owed = Owed { blocks: u64::MAX, bytes: u64::MAX };
 
     pub(super) fn is_nothing(self) -> bool {

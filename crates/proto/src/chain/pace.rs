@@ -1,4 +1,4 @@
-//! How fast own bytes leave, measured over spans of time.
+//! The rate at which own bytes leave, measured over spans of time.
 
 use std::time::Duration;
 

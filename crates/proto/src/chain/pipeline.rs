@@ -1,4 +1,5 @@
-//! The binomial pipeline's schedule: who sends which block to whom at which step.
+//! The binomial pipeline's schedule: the sender, the receiver and the block of each transfer in
+//! each step.
 //!
 //! Positions 0 to 2^l - 1 (l = floor(log2 N)) are the vertices of a hypercube; at step j partners
 //! along dimension j mod l exchange blocks, and the origin, position 0, sends block j. The
@@ -175,8 +176,8 @@ struct Pair {
 
 impl Pair {
     fn step(&mut self, out: Option<usize>, incoming: Option<usize>) -> VertexStep {
-        // The member that alone has the outgoing block sends it; else the one that leads less, so
-        // that the other can hand on its lead meanwhile.
+        // If only one member of the pair has the outgoing block, it sends that. Otherwise the one
+        // with the smaller lead sends, so that the other can hand on its lead meanwhile.
         let sender =
             out.map(|block| match (self.lead[0].contains(&block), self.lead[1].contains(&block)) {
                 (true, _) => 0,

@@ -63,7 +63,7 @@ impl Chain {
         }
         self.acknowledge_if_due(cx, place);
         if self.own.is_some() {
-            // Where another's block waits for its turn, an own one is to wait for the next.
+            // While another origin's block waits for its turn, an own one must wait for the next.
             self.inject(cx);
             self.note_admission(cx);
         }

@@ -1,21 +1,19 @@
 //! A hop's part: blocks join the queue of their origin and leave in turn.
 //!
-//! A hop serves origins by deficit round robin in bytes ([`FairQueue`](super::fair_queue)), the
-//! member's own blocks being one origin among them. What was handed to the driver cannot be
-//! overtaken any more, so little is: while half of `hop_bytes` waits at the driver, blocks wait
-//! here.
+//! A hop serves origins by deficit round robin in bytes ([`FairQueue`](super::fair_queue)); the
+//! member itself is one of these origins. Blocks at the driver can no longer be overtaken, so few
+//! are handed over: while half of `hop_bytes` waits at the driver, blocks wait here.
 //!
 //! The hops of a member share its uplink. So no origin gets further ahead of one that waits on
 //! another hop than half of `hop_bytes`, counted over all hops ([`Uplink`](super::uplink)): its
-//! blocks wait although their hop has room, until the other has caught up.
+//! blocks wait although their hop has room, until the other origin has caught up.
 //!
-//! Full buffers cannot wait for each other in a circle. A member takes what its peers send whatever
-//! its own hops do; what it may have to hold of an origin is bounded by the credit that it gave
-//! that origin; and an origin's blocks move on along a path without a circle, each hop of which
-//! serves them within a round. Of the hops of a member, the one on which the origin with the
-//! lowest tag waits is held up by no other: it is full, and the driver empties it, as its peer
-//! accepts what arrives. So the blocks that are on their way reach all members, whatever others
-//! send, and credit returns.
+//! There is no deadlock of full buffers. A member accepts what its peers send, whatever the state
+//! of its own hops; the credit that it granted an origin bounds what it may have to hold of that
+//! origin; and an origin's blocks travel along a path without a circle, each hop of which serves
+//! them within a round. Consider the hop of a member on which the origin with the lowest tag waits.
+//! No other hop holds it up: it is full, and the driver empties it, since its peer accepts what
+//! arrives. So blocks under way reach all members, whatever other origins send, and credit returns.
 
 use super::Config;
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
@@ -94,7 +92,7 @@ impl Chain {
             has_served = true;
             self.release(cx, to, Sent { origin, seq });
             if Some(origin) == self.rank {
-                // The next own block is to wait here before its turn comes.
+                // The next own block must wait here before its turn comes.
                 self.inject(cx);
             }
         }
@@ -136,7 +134,7 @@ impl Chain {
         0
     }
 
-    /// Puts a noted block on its hop, or says that it is not needed any more.
+    /// Sends a noted block on its hop, or a skip frame if the block was freed meanwhile.
     pub(super) fn send_noted(&self, cx: &mut Cx<'_>, to: NodeId, link: u64, sent: Sent) {
         let view = self.view.id();
         let flow = self.flow_index(sent.origin).ok();

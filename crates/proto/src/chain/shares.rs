@@ -1,5 +1,5 @@
-//! What each of several senders gets where all links are alike and every hop serves origins alike:
-//! the max-min fair shares over the members' uplinks and downlinks.
+//! The rate of each of several senders where all links are alike and every hop serves origins
+//! alike: the max-min fair shares over the members' uplinks and downlinks.
 
 use super::{Schedule, Topology};
 

@@ -22,7 +22,7 @@ pub(super) struct Unread {
     // View, number after the last block, and size; oldest first.
     messages: VecDeque<(ViewId, u64, Owed)>,
     owed: Owed,
-    // What the origin was told last.
+    // The amount last reported to the origin.
     told: Owed,
 }
 
@@ -88,8 +88,8 @@ impl Chain {
         unread.map_or(0, |unread| unread.owed.bytes as usize)
     }
 
-    /// The view ends: keeps what its flows leave unconsumed, of origins that are in the next one.
-    /// Returns the origins from whom something came in it.
+    /// At the end of a view: keeps the unconsumed blocks of origins that are in the next view.
+    /// Returns the origins whose blocks have arrived in the view that ends.
     pub(super) fn carry_unread(&mut self, next: &View) -> Vec<NodeId> {
         self.unread.retain(|unread| next.contains(unread.origin));
         let view = self.view.id();
@@ -128,8 +128,8 @@ impl Chain {
         next.members().iter().map(owed).collect()
     }
 
-    /// The view begins: tells the origins from whom something came in the last one, and those who
-    /// wait for credit.
+    /// At the start of a view: reports to the origins whose blocks arrived in the last one, and to
+    /// those that wait for credit.
     pub(super) fn tell_all_owed(&mut self, cx: &mut Cx<'_>, heard: &[NodeId]) {
         let concerned =
             |unread: &&Unread| !unread.owed.is_nothing() || heard.contains(&unread.origin.node);
@@ -156,8 +156,8 @@ impl Chain {
         cx.send(origin.node, Lane::Datagram, message);
     }
 
-    /// Tells an origin from whom nothing came in any view that nothing is owed to it. It may have
-    /// sent something in the last view that came to no other member.
+    /// Reports to an origin that it is owed nothing, though no block of it arrived in any view. In
+    /// the last view it may have sent blocks that reached no other member.
     pub(super) fn tell_nothing_owed(&self, cx: &mut Cx<'_>, origin: Member) {
         if self.unread.iter().all(|unread| unread.origin != origin) {
             self.send_owed(cx, origin, Owed::default());

@@ -1,4 +1,4 @@
-//! What each origin got of a member's uplink, which all its hops share.
+//! How much of a member's uplink, which all its hops share, each origin has used.
 //!
 //! Each hop serves its origins alike, but an origin whose blocks leave on several hops would get
 //! more of the uplink than one whose blocks all leave on one. So origins are compared over all

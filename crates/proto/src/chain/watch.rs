@@ -1,5 +1,5 @@
-//! What a member's broadcast knows of whether its links work. What follows from that is decided
-//! outside ([`crate::group`]).
+//! What a member's broadcast can tell of the state of its links. [`crate::group`] decides what
+//! follows.
 
 use super::Config;
 use super::link::{LinkState, OutLink};
@@ -70,9 +70,9 @@ impl Chain {
         cx.send(peer, Lane::Datagram, message);
     }
 
-    /// A member of the view asks, to whom [`Chain::handle_message`] says nothing of the hop from
-    /// it, and nothing at all if none of its blocks has come. It learns from the answer that the
-    /// link works, and how far the hop is, should that news have got lost.
+    /// Answers a member of the view to which [`Chain::handle_message`] gives no answer about its
+    /// hop, and none at all if none of its blocks has arrived. The answer shows that the link
+    /// works, and repeats the progress of the hop, in case an acknowledgement was lost.
     pub(crate) fn answer_ask(&mut self, cx: &mut Cx<'_>, from: NodeId, incarnation: u64) {
         let view = self.view.id();
         let rank = self.view.rank(from).map(|rank| rank as u32);

@@ -1,16 +1,17 @@
-//! The part of its window that an origin uses by the pipeline, so that origins get equal shares.
+//! Limits the part of its window that an origin uses by the pipeline, so that origins get equal
+//! shares.
 //!
-//! A member receives the blocks of a pipelined message from several others, and forwards those of
-//! others to several. Where its downlink is the bottleneck, as that of a member that sends nothing
-//! is, the senders to it share that link, each of which serves its origins alike: an origin whose
-//! blocks arrive with few others gets more than one whose blocks arrive with many. No member sees
-//! all of that queue. With equal windows throughput is then as the inverse of round-trip times.
+//! A member receives the blocks of a pipelined message from several members and forwards them to
+//! several. Its downlink may be the bottleneck, for instance if it sends nothing itself. The
+//! senders to it then share that link, and each of them serves its origins alike. So an origin
+//! whose blocks arrive with few others gets more than one whose blocks arrive with many, and no
+//! member sees the whole queue. With equal windows, throughput is inverse to round-trip time.
 //!
-//! But each member receives what each origin sends, so an origin can compare. If it got more
-//! through than the slowest of the others whose windows are full, it lowers its window in
-//! proportion, and raises it again once it gets less. Each link of the pipeline carries about the
-//! same of each origin, so equal shares are max-min fair there. By the other topologies the queues
-//! suffice.
+//! But each member receives what each origin sends, so an origin can compare. If it gets more
+//! through than the slowest other origin with a full window, it lowers its window in proportion. It
+//! raises the window again once it gets less. Each link of the pipeline carries about the same
+//! amount of each origin, so equal shares are max-min fair there. In the other topologies the
+//! queues suffice.
 
 use super::flow::Flow;
 

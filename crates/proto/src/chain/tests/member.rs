@@ -220,7 +220,7 @@ fn a_reserve_is_filled_by_what_small_messages_take_on_a_hop() {
         bench.message(0, Message::Data(signed(Frame { payload, ..frame(0, seq, seq) })));
         bench.sent();
     }
-    // Turns were missed. Once a block has left, the next ones are asked for ahead.
+    // The member has missed turns: once a block has left, it asks for the next ones in advance.
     bench.backlog.0.insert(NodeId(2), 2000);
     bench.broadcast(1);
     bench.backlog.0.insert(NodeId(2), 0);

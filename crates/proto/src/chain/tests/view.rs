@@ -122,7 +122,7 @@ fn what_a_member_did_not_consume_it_tells_the_origin_in_the_next_view() {
     // A quarter of the window is worth a message.
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 2));
     assert_eq!(owed(&mut bench), ["n1: owed 1 10"]);
-    // Who consumes what came later has consumed that, too.
+    // A report for a later message covers this one too.
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(2), NodeId(1), 0));
     assert_eq!(owed(&mut bench), ["n1: owed 0 0"]);
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 3));
