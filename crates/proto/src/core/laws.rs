@@ -1,4 +1,4 @@
-//! What every encoding keeps, for the tests of each protocol's messages.
+//! Properties of every encoding, for the tests of each protocol's messages.
 
 use std::fmt::Debug;
 

@@ -60,7 +60,7 @@ pub enum PeerState {
         /// The peer's incarnation; another one than before means that the peer restarted.
         incarnation: u64,
     },
-    /// Not heard of for longer than usual.
+    /// Silent for longer than usual.
     Suspect,
     /// The stream to the peer broke, or the peer is gone. Sends on the stream lane are discarded
     /// until `Up`.

@@ -77,7 +77,7 @@ pub trait Protocol: Sized {
     /// The local application asks for something.
     fn handle_command(&mut self, _cx: &mut Context<'_, Self>, _command: Self::Command) {}
 
-    /// The backlog to `to` fell below what [`Context::notify_drained`] asked for.
+    /// The backlog to `to` fell below the level given to [`Context::notify_drained`].
     fn handle_drained(&mut self, _cx: &mut Context<'_, Self>, _to: NodeId) {}
 
     /// Bytes that the application may submit now. While it is above zero one more command is taken,
@@ -224,8 +224,8 @@ impl<P: Protocol> Context<'_, P> {
         self.outbox.timers.push((self.now + after, timer));
     }
 
-    /// Tells the driver where a node is said to be, in a form that only drivers of sockets read. An
-    /// empty address says nothing.
+    /// Gives the driver the claimed address of a node, in a form that only drivers of sockets read.
+    /// An empty address has no effect.
     pub fn note_address(&mut self, node: NodeId, address: &Bytes) {
         if !address.is_empty() {
             self.outbox.contacts.push((node, address.clone()));

@@ -21,7 +21,7 @@ pub struct Member {
     pub incarnation: u64,
 }
 
-/// Who belongs to the group, in an order that all members share: the order is the ring.
+/// The members of the group, in an order that all of them share: the order is the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     id: ViewId,

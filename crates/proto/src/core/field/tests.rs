@@ -1,4 +1,4 @@
-//! A small protocol's messages, declared, and what comes of the declaration.
+//! Messages of a small protocol, and what their declaration generates.
 
 use bytes::Bytes;
 
