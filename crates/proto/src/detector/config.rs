@@ -40,8 +40,8 @@ pub(super) const SPREAD_EVERY: Duration = Duration::from_millis(100);
 /// How often one of the members that are down, in turn, is sent an announcement. This is what heals
 /// a partition.
 pub(super) const RECALL_EVERY: Duration = Duration::from_millis(500);
-/// A poll that comes later than its deadline by more than this means that this member stood still:
-/// the time does not count.
+/// A poll that is late by more than this shows that this member was paused: the time does not
+/// count.
 pub(super) const STALL_MIN: Duration = Duration::from_millis(100);
 /// The largest datagram, bytes; larger ones are refused. Equal at all members.
 pub(super) const DATAGRAM_BYTES_MAX: usize = 1100;

@@ -4,9 +4,9 @@ use rand_core::TryRng;
 
 use crate::core::{Member, NodeId, Rng};
 
-/// How far a generation that others claim may be ahead of what the member itself has said. Who
-/// misses as many has missed it being down for minutes, time and again. Generations that are used
-/// up by lies, one a round trip, last for 4 million of them.
+/// How far a claimed generation may be ahead of the last one that the member itself announced. A
+/// receiver that misses more has missed for minutes that the member was down, again and again. A
+/// liar that uses up one generation per round trip needs 4 million round trips to exhaust them.
 const GENERATIONS_AHEAD_MAX: u32 = 1024;
 
 /// A member as foca knows it.
@@ -27,9 +27,9 @@ impl Identity {
         Identity { member, generation: 0 }
     }
 
-    /// Whether a generation that others claim is believed of a member that has said this one. Only
-    /// the member itself takes its next generation. So only a lie names a later one, which the
-    /// member overtakes as long as generations are left.
+    /// Whether a claimed generation is believed of a member that last announced `generation`. Only
+    /// the member itself takes its next generation. So only a lie names a later one, and the member
+    /// overtakes that as long as generations are left.
     pub fn is_near(generation: u32, claimed: u32) -> bool {
         claimed.saturating_sub(generation) <= GENERATIONS_AHEAD_MAX
     }

@@ -49,7 +49,7 @@ pub enum Health {
     Up,
     /// Did not answer, neither this member nor others, and has not refuted it yet.
     Suspect,
-    /// Did not refute in time, or said goodbye. It may come back up.
+    /// Did not refute in time, or left with a goodbye. It may come back up.
     Down,
 }
 
@@ -62,7 +62,7 @@ pub struct Change {
     pub health: Health,
 }
 
-/// What a call asked for. Owned, emptied and reused by the caller.
+/// The output of one call. Owned, emptied and reused by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// Datagrams to send, in order.
@@ -120,10 +120,10 @@ impl Detector {
         }
     }
 
-    /// Who is watched from now on; this node is left out. Members that are not named any more are
-    /// forgotten, new ones start [`Health::Up`], the others keep what is known of them. Another
-    /// incarnation of a node is another member; name it once its incarnation is known. Of two
-    /// members with one node the first counts. Reports no change.
+    /// Sets the list of watched members, without this node. Members that are no longer named are
+    /// forgotten, new ones start [`Health::Up`], the others keep their state. Another incarnation
+    /// of a node is another member; name it once its incarnation is known. Of two members with one
+    /// node the first counts. Reports no change.
     pub fn watch(&mut self, now: Instant, members: &[Member], out: &mut Output) {
         if self.has_left {
             return;
@@ -200,9 +200,9 @@ impl Detector {
         Ok(())
     }
 
-    /// Time passed. To be called at [`Detector::deadline`]; earlier does nothing. Later by more
-    /// than 100 ms means that this member stood still: everything that is due
-    /// comes later by as much, so that it does not blame others for its own lost time.
+    /// Advances time. The caller must call it at [`Detector::deadline`]; an earlier call does
+    /// nothing. A call that is late by more than 100 ms shows that this member was paused: all
+    /// deadlines move by as much, so that it does not blame others for its own lost time.
     pub fn poll(&mut self, now: Instant, out: &mut Output) {
         self.advance(now);
         while let Some(task) = self.around.schedule.take_due(now) {
@@ -257,7 +257,7 @@ impl Detector {
         self.around.place(node).map(|place| self.around.watched[place].health)
     }
 
-    /// Who is watched, by node.
+    /// The watched members, by node.
     pub fn watched(&self) -> impl Iterator<Item = Member> {
         self.around.watched.iter().map(|watched| watched.member)
     }
@@ -269,8 +269,9 @@ impl Detector {
         known.chain(self.around.schedule.nodes())
     }
 
-    /// Sets the clock. If this member stood still, what is due comes later by that time. The first
-    /// time round a trip more, so that the datagrams in the socket are read before any suspicion.
+    /// Sets the clock. If this member was paused, all deadlines move by that time. The first time
+    /// they move by a round trip more, so that the datagrams in the socket are read before any
+    /// suspicion.
     fn advance(&mut self, now: Instant) {
         self.around.now = now;
         let lost = now - self.deadline();
@@ -399,7 +400,7 @@ impl Detector {
         self.around.suspect(*known.id(), known.incarnation(), out);
     }
 
-    /// Passes news on, and reminds those whom we suspect.
+    /// Gossips, and tells each suspected member of its suspicion.
     fn spread(&mut self, out: &mut Output) {
         let suspects: Vec<(Identity, u16)> =
             self.around.schedule.condemned().map(|(id, refutations)| (*id, refutations)).collect();
@@ -420,8 +421,8 @@ impl Detector {
         }
     }
 
-    /// Looks for a member that is down: if it lives, it learns from the answers what is thought of
-    /// it, and comes back. Foca stops doing so when everybody is down.
+    /// Announces this member to one that is down. If that member lives, it learns its state from
+    /// the answers and comes back. foca stops doing so when all members are down.
     fn recall(&mut self, place: usize, out: &mut Output) {
         if let Some(known) = self.known(self.around.watched[place].member.node) {
             let sink = Sink { around: &mut self.around, out };

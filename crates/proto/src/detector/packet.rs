@@ -24,7 +24,7 @@ const IDENTITY_BYTES_MIN: usize = 13;
 /// The shortest claim, encoded.
 const CLAIM_BYTES_MIN: usize = IDENTITY_BYTES_MIN + 3;
 
-/// What somebody says of a member.
+/// A claim about a member's state.
 pub(super) type Claim = foca::Member<Identity>;
 
 /// A datagram of the detector.
@@ -191,7 +191,7 @@ fn take_message(bytes: &mut impl Buf) -> Result<Message<Identity>, DecodeError> 
         6 => Ok(Message::Announce),
         7 => Ok(Message::Feed),
         8 => Ok(Message::Gossip),
-        // Tag 9 is foca's message for data of its users, of which there is none here.
+        // Tag 9 is foca's message for application data, which this protocol does not use.
         10 => Ok(Message::TurnUndead),
         tag => Err(DecodeError::UnknownTag(tag)),
     }

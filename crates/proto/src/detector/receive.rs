@@ -1,8 +1,8 @@
-//! What comes in: who may say what, and what foca gets to see of it.
+//! Input: which senders may say what, and what of it reaches foca.
 //!
-//! Foca takes everybody it hears of for a member. Here the caller says who is watched, so claims of
-//! others are left out before foca reads them, and a member that watches us while we do not watch
-//! it gets its answers from here.
+//! foca takes every member that it hears of into its group. Here the caller sets the list of
+//! watched members, so claims about others are removed before foca reads them. A member that
+//! watches us but that we do not watch gets its answers from this module.
 
 use foca::{Header, Message, Notification, Runtime, State};
 
@@ -156,8 +156,8 @@ impl Detector {
         was_claimed
     }
 
-    /// Another incarnation of a node speaks. If the watched one was heard before, the other is
-    /// newer, for after a message of a new incarnation none of an older one arrives.
+    /// Handles a packet of another incarnation of a node. If the watched one was heard before, this
+    /// one is newer: after a message of a new incarnation none of an older one arrives.
     fn supersede(&mut self, stranger: Identity, out: &mut Output) {
         let Some(place) = self.around.place(stranger.member.node) else { return };
         let watched = &mut self.around.watched[place];

@@ -47,7 +47,7 @@ pub(super) struct Probe {
     pub ping: Bytes,
 }
 
-/// Everything around foca: who is watched, what is due, how this member does.
+/// The state around foca: the watched members, the schedule, the local health.
 pub(super) struct Surroundings {
     pub config: Config,
     pub now: Instant,
@@ -64,7 +64,7 @@ pub(super) struct Surroundings {
     pub rng: Dice,
     /// What foca's timers must carry to count.
     pub token: TimerToken,
-    /// This member took a new generation and foca has not looked at its members since.
+    /// This member took a new generation, and foca has not checked its members since.
     pub has_rejoined: bool,
 }
 
@@ -155,7 +155,7 @@ impl Runtime<Identity> for Sink<'_> {
     }
 
     fn send_to(&mut self, to: Identity, bytes: &[u8]) {
-        // A peer may name anybody as the target of a probe on its behalf.
+        // A peer may name any node as the target of a probe on its behalf.
         if self.around.place_of(to.member).is_none() {
             self.out.counters.add(counters::UNWATCHED_TARGET, 1);
             return;

@@ -94,7 +94,7 @@ fn with_nobody_to_watch_nothing_is_ever_due() {
     let others = [member(0), member(1)];
     net.call(0, |detector, now, out| detector.watch(now, &others, out));
     assert!(net.nodes[0].detector.deadline() <= net.now + ms(200));
-    // News that is yet to be passed on does not outlast those whom it concerns.
+    // Gossip that is not yet sent does not outlive the members that it concerns.
     net.nodes[0].detector.around.spread_soon();
     net.call(0, |detector, now, out| detector.watch(now, &[], out));
     assert_eq!(net.nodes[0].detector.deadline(), Instant::MAX);
