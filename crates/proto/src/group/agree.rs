@@ -1,4 +1,4 @@
-//! The part of every member: to promise, to flush, to accept.
+//! The part of every member: promising, flushing and accepting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,17 @@ use crate::core::{Instant, Lane, NodeId, ViewId};
 const ROUNDS_AHEAD_MAX: u32 = 1 << 16;
 /// Attempts of one proposer of which nothing came, after which the others take their turns.
 const ATTEMPTS_MAX: u32 = 3;
-/// How long an attempt is given, in `answer_within`: it is made again without who is silent.
+/// Time that an attempt gets, in `answer_within`; the next attempt leaves out members that are
+/// silent.
 pub(super) const ATTEMPT_TAKES: u32 = 3;
 /// Blocks asked for at once of one origin.
 const FETCH_BLOCKS: u64 = 32;
 
-/// What a member has said about the end of its view. Forgotten with the view.
+/// A member's answers about the end of its view. Forgotten with the view.
 #[derive(Debug, Default)]
 pub(super) struct Acceptor {
-    /// No earlier attempt is answered any more, and the broadcast stands still.
+    /// Set once the member has promised: it answers no earlier attempt, and the broadcast is
+    /// frozen.
     pub(super) promised: Option<Ballot>,
     // When that was promised.
     promised_at: Instant,
@@ -40,9 +42,9 @@ pub(super) struct Acceptor {
     pub(super) attempted: Option<Ballot>,
     /// It was outbid, or came to nothing: this member makes no other before this time.
     pub(super) attempt_after: Instant,
-    // Blocks that were flushed here since what is missing was asked for again.
+    // Blocks flushed here since the last request for missing blocks.
     flushed: u64,
-    // How often nothing came of what was asked for.
+    // Requests for blocks since one was answered.
     fruitless: usize,
 }
 
@@ -125,9 +127,10 @@ impl Group {
         ballot.round > self.round.saturating_add(ROUNDS_AHEAD_MAX)
     }
 
-    /// The attempt that is not given up for one of `proposer`, which has failed so often that it
-    /// may be heard and hear no quorum. One that has failed as often is given up: each member has
-    /// asked by then and knows who answers, so an attempt that can succeed takes a round trip.
+    /// The promised attempt, if it must not yield to one of `proposer`. That is so if `proposer`
+    /// has failed so often that it may reach members without hearing a quorum. A promised proposer
+    /// that has failed as often yields: each member has asked by then and knows which members
+    /// answer, so an attempt that can succeed takes a round trip.
     fn makes_way_for(&self, cx: &Cx<'_>, proposer: NodeId) -> Option<Ballot> {
         let acceptor = &self.acceptor;
         acceptor.promised.filter(|promised| {
@@ -139,8 +142,8 @@ impl Group {
         })
     }
 
-    /// The view ends here: tells that to a member that does not seem to know, so that it neither
-    /// waits for what is not taken here any more nor misses its turn to propose.
+    /// Reports the end of the view to a member that does not seem to know of it. Otherwise that
+    /// member would wait for blocks that are no longer accepted here, or miss its turn to propose.
     pub(super) fn tell_that_view_ends(&self, cx: &mut Cx<'_>, node: NodeId) {
         if let Some(promised) = self.acceptor.promised {
             self.tell(cx, node, Message::Rejected { view: self.view.id(), promised });
@@ -230,8 +233,8 @@ impl Group {
         self.flush(cx);
     }
 
-    /// Whether a proposal is one that a member can have made or adopted by this ballot. Those that
-    /// adopt it rely on that: it has to be one that its members can accept, and undo.
+    /// Whether some member can have made or adopted this proposal by this ballot. Members that
+    /// adopt it rely on that: its members must be able to accept it, and to undo it.
     pub(super) fn is_sound(&self, ballot: Ballot, proposal: &Proposal) -> bool {
         let Proposal { made_at, is_adopted, kept, next, cuts } = proposal;
         let members = self.view.len() as u32;

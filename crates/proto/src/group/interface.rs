@@ -1,4 +1,4 @@
-//! What the application and the driver say to a member, and what it tells them.
+//! The commands and the events of a member, for its application and its driver.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ pub enum Command {
     },
     /// Stop being a member, once what was sent is with the others.
     Leave,
-    /// Send this to every member, oneself included.
+    /// Send this to every member, this one included.
     Broadcast {
         /// The message.
         payload: Payload,
         /// How it spreads; `None` for the configured way.
         topology: Option<Topology>,
-        /// What the planner, if it is asked, shall care for.
+        /// What the planner, if it chooses the topology, optimises for.
         urgency: Urgency,
         /// Echoed in [`Event::Stable`] and [`Event::Rejected`]; 0 if the application does not want
         /// to hear of the former.
@@ -83,7 +83,7 @@ pub enum Event {
     Delivered {
         /// The view.
         view: ViewId,
-        /// Who sent it.
+        /// The member that sent it.
         origin: NodeId,
         /// The origin's incarnation.
         incarnation: u64,
@@ -99,7 +99,7 @@ pub enum Event {
     Direct {
         /// The view.
         view: ViewId,
-        /// Who sent it.
+        /// The member that sent it.
         from: Member,
         /// The number after its last block: what [`Command::ConsumedDirect`] wants.
         end: u64,
@@ -112,10 +112,10 @@ pub enum Event {
     LostPrimary,
     /// Enough members are reachable again, and the view is the same.
     RegainedPrimary,
-    /// This member cannot send, because these have not consumed what they were told for
-    /// `lag_after`: their applications are slow, or stand still. Told once for each time.
+    /// This member cannot send, because these members have not consumed its messages for
+    /// `lag_after`: their applications are slow or have stopped. Sent once for each such time.
     Lagging {
-        /// Who.
+        /// The members that lag.
         members: Vec<NodeId>,
     },
     /// The other members continue without this node, which joins again under another incarnation.
@@ -133,7 +133,7 @@ pub enum Event {
         /// The broadcast's.
         ticket: u64,
     },
-    /// The member to which a message was sent has told it to its application.
+    /// The addressee has delivered the message to its application.
     Received {
         /// The message's.
         ticket: u64,
@@ -187,10 +187,10 @@ pub enum Timer {
     Group,
 }
 
-/// What a node is to the group.
+/// The role of a node in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing: it was told neither to found nor to join one, or it has left.
+    /// None: it was not asked to found or join a group, or it has left.
     Outside,
     /// It asks to join.
     Joining,

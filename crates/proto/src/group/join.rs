@@ -1,4 +1,4 @@
-//! Coming in, going, and the moment a view begins.
+//! Joining, leaving, and the start of a view.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct Joiner {
     pub(super) is_proven: bool,
     // Members that have seen their links to it work, if those were dead.
     pub(super) vouched: BTreeSet<NodeId>,
-    // It has to wait for that, and is not told so before this.
+    // True while it has to wait for them. No refusal is sent before `refused_after`.
     is_barred: bool,
     refused_after: Instant,
     // When it asked last.
@@ -261,7 +261,8 @@ impl Group {
 
     pub(super) fn ask_to_leave(&mut self, cx: &mut Cx<'_>) {
         let (view, incarnation) = (self.view.id(), self.me.member.incarnation);
-        // Another one too, each time: the oldest may be heard and hear no quorum.
+        // Asks another member too, each time: the oldest may reach members without hearing a
+        // quorum.
         for node in BTreeSet::from([self.oldest(), self.any_member(cx)]) {
             if node != cx.node {
                 self.tell(cx, node, Message::Leave { view, incarnation });

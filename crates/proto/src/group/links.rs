@@ -1,22 +1,22 @@
 //! Links between live members that carry nothing.
 //!
-//! The detector answers for members: one that is cut off from another is alive as long as a third
-//! one reaches it. The broadcast needs links: a block that cannot pass one of them stops its
+//! The failure detector judges members: a member that another cannot reach is alive as long as a
+//! third one reaches it. The broadcast needs links: a block that cannot pass a link stops its
 //! origin, and so do acknowledgements that do not come back. So each member watches its own links.
-//! One that has something to carry, and whose peer acknowledges nothing for `link_dead_after`, is
-//! *dead*: its end tells all members ([`Message::Unreachable`]), and repeats that while it is so.
-//! A peer whose application is slow acknowledges what arrives, or answers when it is asked, so
-//! flow control never makes a link look dead.
+//! A link is *dead* if this end has something to carry and the peer acknowledges nothing for
+//! `link_dead_after`. This end then reports it to all members ([`Message::Unreachable`]), again and
+//! again while it lasts. A peer with a slow application acknowledges what arrives, or answers a
+//! probe, so flow control never makes a link look dead.
 //!
-//! From the links that are reported, each member computes which members the view can do without
-//! ([`choose_left_out`]): of each dead link one end, the one with more dead links, then the
-//! younger, as long as a quorum remains. They are taken for down. A member proposes to leave one
-//! out only if another's word stands against it: an end of a link cannot tell which of the two is
-//! at fault. In a group of two there is no such member; there the detector finds the link.
+//! From the reported links, each member computes which members the next view leaves out
+//! ([`choose_left_out`]): of each dead link the end with more dead links, then the younger end, as
+//! long as a quorum remains. These members count as down. A member proposes to leave another out
+//! only if a third member has reported it as well, since an end of a link cannot tell which of the
+//! two is at fault. A group of two has no third member; there the detector finds the link.
 //!
-//! Who was left out asks to join at once, from where the link may still be dead. It has to wait,
-//! longer each time, and until the member at the other end of the link has had an answer over it
-//! ([`Message::Challenge`]).
+//! A member that was left out asks to join at once, possibly while the link is still dead. It has
+//! to wait, longer each time, and until the member at the other end of the link has had an answer
+//! over it ([`Message::Challenge`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,7 +41,7 @@ const REPORT_LOOKS: u32 = 8;
 const SLOW_FRAMES_MAX: u64 = 8;
 /// How long a member that was left out is kept out at first. Doubled each time.
 const KEPT_OUT_MIN: Duration = Duration::from_secs(5);
-/// The most of that; and one that has been back for as long counts as one that never was left out.
+/// The most of that. A member that has been back for as long counts as never left out.
 const KEPT_OUT_MAX: Duration = Duration::from_secs(600);
 /// Nodes that are kept out at the same time.
 const KEPT_OUT_NODES_MAX: usize = 256;
@@ -63,7 +63,7 @@ pub(super) struct Links {
     watches: Vec<Watch>,
     // Links that were reported in the present view, and until when that holds.
     dead: BTreeMap<Edge, Instant>,
-    // The ranks of the members that the view is to go on without.
+    // The ranks of the members that the next view must leave out.
     left_out: BTreeSet<u32>,
     // Nodes that may not join yet.
     kept_out: BTreeMap<NodeId, KeptOut>,
@@ -201,7 +201,7 @@ impl Links {
         (self.awaited, self.has_lost_block) = (None, false);
     }
 
-    /// The member itself stood still for so long, which does not count against its peers.
+    /// This member was paused for `lost`, which does not count against its peers.
     pub(super) fn make_up(&mut self, lost: Duration) {
         for watch in &mut self.watches {
             for still in [&mut watch.hop, &mut watch.answers, &mut watch.direct] {
@@ -222,12 +222,12 @@ impl Links {
         }
     }
 
-    /// True if the view is to go on without the member of this rank.
+    /// True if the next view must leave out the member of this rank.
     pub(super) fn leaves_out(&self, rank: u32) -> bool {
         self.left_out.contains(&rank)
     }
 
-    /// How many members the view is to go on without, the one of this rank not among them.
+    /// How many other members the next view must leave out.
     pub(super) fn left_out_but(&self, rank: u32) -> usize {
         self.left_out.len() - usize::from(self.left_out.contains(&rank))
     }

@@ -1,27 +1,28 @@
 //! Groups: members that come and go agree on views, and broadcast inside them.
 //!
 //! A [`Group`] holds a member's broadcast ([`crate::chain`]), its failure detector
-//! ([`crate::detector`]) and the agreement on views. What it promises is *virtual synchrony*:
-//! members that go from one view to the next together have delivered the same messages in it.
+//! ([`crate::detector`]) and the agreement on views. It guarantees *virtual synchrony*: members
+//! that go from one view to the next together have delivered the same messages in it.
 //!
 //! # How a view ends
 //!
-//! The oldest member that is not suspected proposes. Under a ballot it asks the members that it
-//! takes for alive to *prepare*: each freezes the broadcast, so that nothing of the view is sent or
-//! taken any more, and promises to take part in no earlier attempt; it says what it has received of
-//! each origin and what it accepted before. From that the proposer makes a proposal: who belongs to
-//! the next view, and for each origin the last block that some survivor has. Members fetch what
-//! they lack straight from such a survivor, deliver, and *accept*. Once all that were asked have,
-//! the view is decided, and *installed*.
+//! The oldest member that is not suspected proposes. It asks all members that it takes for alive to
+//! *prepare*, under a ballot. Each of them freezes its broadcast, so that it neither sends nor
+//! accepts blocks of the view, and promises to take part in no earlier attempt. Its promise says
+//! what it has received of each origin and which proposal it has accepted before. From the promises
+//! the proposer makes a proposal: the members of the next view, and for each origin the last block
+//! that some survivor has. Members fetch missing blocks from such a survivor, deliver them, and
+//! *accept*. Once all members that the ballot asked have accepted, the view is decided, and
+//! *installed*.
 //!
 //! # Why two views never follow one
 //!
-//! The members asked must be a quorum of the view that ends: more than half, or half with the
-//! oldest among them. Two quorums share a member. A view is decided only when all that its ballot
-//! asked have accepted it; so the proposer of a later ballot, who has the promises of a quorum,
-//! finds it accepted by every one of them that the earlier ballot asked. Only then was it perhaps
-//! decided, and only then must it be proposed again. A proposal that was adopted so counts as
-//! perhaps decided from then on.
+//! The members that a ballot asks must be a quorum of the view that ends: more than half, or half
+//! with the oldest among them. Any two quorums share a member. A view is decided only when all
+//! members that its ballot asked have accepted it. So if it was decided, a later proposer, which
+//! holds the promises of a quorum, finds it accepted by every promised member that the earlier
+//! ballot asked. Only in that case may the view have been decided, and only then must it be
+//! proposed again. A proposal adopted in this way counts as perhaps decided from then on.
 
 mod agree;
 mod config;
@@ -82,11 +83,11 @@ pub struct Group {
     joiners: BTreeMap<NodeId, Joiner>,
     joins_at: Instant,
     leavers: BTreeSet<NodeId>,
-    // Members of the view that say that the group went on without this one, and since when anybody
-    // says so.
+    // Members of the view that claim that the group continued without this one, and since when
+    // there has been a claim.
     claims: BTreeSet<NodeId>,
     claimed_since: Option<Instant>,
-    // When members said last that they are in the present view, and accepted no other.
+    // When each member last confirmed that it is in the present view and has accepted no other.
     present: BTreeMap<NodeId, Instant>,
     // Members that have not answered an attempt, and since when.
     unanswered: BTreeMap<NodeId, Instant>,
@@ -172,7 +173,7 @@ impl Group {
         }
     }
 
-    /// What the node is to the group.
+    /// The node's role in the group.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -192,7 +193,7 @@ impl Group {
         self.has_primary && self.is_member()
     }
 
-    /// Who this node is to the others; another after it was excluded.
+    /// This node's identity in the group; it changes after the node was excluded.
     pub fn member(&self) -> Member {
         self.me.member
     }
@@ -425,7 +426,7 @@ impl Group {
         self.tell(cx, node, Message::Excluded { view: self.view.id() });
     }
 
-    /// Looks whether this member's window stays closed, and who keeps it so.
+    /// Checks whether this member's window stays closed, and which members keep it closed.
     fn look_for_laggards(&mut self, cx: &mut Cx<'_>) {
         let Some((consumed, members)) = self.chain.held_back_by() else {
             self.stall = None;
@@ -465,8 +466,8 @@ impl Group {
         self.arm(cx, deadline);
     }
 
-    /// After an input of the broadcast. Of what the agreement looks at it changes at most who holds
-    /// this member back, so that a block does not cost a look at every member.
+    /// After an input of the broadcast. Such an input can only change which members hold this one
+    /// back, so a block does not cost a check of every member.
     fn settle_broadcast(&mut self, cx: &mut Cx<'_>) {
         let expelled = self.expelled.len();
         self.look_for_laggards(cx);
@@ -478,8 +479,8 @@ impl Group {
         self.arm(cx, deadline);
     }
 
-    /// Before an input. If the driver should have woken this member earlier, it stood still: what
-    /// others were to do meanwhile is done perhaps, and waits to be read. The time does not count.
+    /// Before an input. A late wake-up by the driver shows that this member was paused. Others may
+    /// have acted meanwhile, and their messages wait to be read, so the time does not count.
     fn make_up_for_stall(&mut self, cx: &Cx<'_>) {
         let lost = self.wake_up.late_by(cx.now);
         if lost.is_zero() {
@@ -533,7 +534,7 @@ impl Protocol for Group {
         self.note_stream(cx, peer, state);
         match state {
             PeerState::Down => self.probe_member(cx, peer),
-            // A driver has found out who is at the address of a seed.
+            // A driver has found which node is at the address of a seed.
             PeerState::Up { .. } if self.role == Role::Joining => self.add_seed(cx, peer),
             PeerState::Up { .. } | PeerState::Suspect => {}
         }

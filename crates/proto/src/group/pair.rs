@@ -50,14 +50,14 @@ pub(super) struct Outbound {
     accepted: u64,
     next: u64,
     unsent: u64,
-    // What the other said: all blocks below these are there, and consumed.
+    // Acknowledged by the other end: all blocks below these have been received, and consumed.
     received: u64,
     consumed: u64,
     // What each block from `consumed` to `unsent` takes of the window.
     flight: Flight,
     // The same of the blocks from `received` to `next`.
     hop_bytes: usize,
-    /// When to ask the other how far it is, should it have said nothing until then.
+    /// When to send a probe, unless the other end acknowledges before.
     pub(super) probe_at: Instant,
     /// Probes sent since the other end last answered.
     pub(super) probes: u32,
@@ -164,8 +164,8 @@ impl Outbound {
         Some((Direct { checksum: block.computed_checksum(), ..block }, !is_new))
     }
 
-    /// The other said how far it is; gives the tickets of messages that are wholly there. False if
-    /// it claims what was never sent.
+    /// The other end acknowledges; returns the tickets of messages that it has completely. False if
+    /// it acknowledges blocks that were never sent.
     pub(super) fn acknowledge(
         &mut self,
         received: u64,
@@ -227,7 +227,7 @@ pub(super) struct Inbound {
     assembly: Assembly,
     // What the blocks in assembly from the credit on take of the window.
     assembly_held_bytes: usize,
-    // What was consumed since the sender was told.
+    // Bytes consumed since the last acknowledgement.
     untold_bytes: usize,
 }
 

@@ -259,7 +259,7 @@ impl Group {
         }
     }
 
-    /// This node is no member any more.
+    /// This node has left the view or the group.
     pub(super) fn give_up_direct(&mut self, cx: &mut Cx<'_>) {
         let post = std::mem::take(&mut self.post);
         give_up(cx, post.outbound, SendFailure::Parted);

@@ -1,4 +1,4 @@
-//! The part of the member that proposes: whom it asks, what it makes of the answers.
+//! The proposer's part: choosing the members to ask, and making a proposal from their answers.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub(super) struct Promise {
     pub(super) received: Vec<Received>,
 }
 
-/// A view that was decided here, and who has not said that it installed it.
+/// A view that was decided here, and the members that have not confirmed its installation.
 #[derive(Debug)]
 pub(super) struct Installing {
     pub(super) view: ViewId,
@@ -123,7 +123,7 @@ impl Group {
         !self.leavers.is_empty() || self.joins_at <= cx.now
     }
 
-    /// When this member makes an attempt, or looks again at the one that it has made.
+    /// When this member makes an attempt, or checks the one under way.
     pub(super) fn next_attempt_at(&self, cx: &Cx<'_>) -> Instant {
         if !self.is_member() || !self.has_primary {
             return Instant::MAX;
@@ -193,7 +193,7 @@ impl Group {
         }));
         let me = self.rank_of_me().expect("a member has a rank") as u32;
         let view = self.view.id();
-        // Who is silent is not waited for, and is asked: it may answer by now.
+        // A silent member is not waited for, but it is asked: it may answer by now.
         let digest = self.view.digest();
         for &rank in alive.iter().filter(|&&rank| rank != me) {
             self.ask(cx, rank, Message::Prepare { view, digest, ballot });
@@ -428,8 +428,8 @@ impl Group {
                 // nothing would come of either attempt.
                 return self.attempt(cx, &alive);
             }
-            // The other goes on; should it not, this member's turn comes again, not at the same
-            // time as everybody else's.
+            // The other proposer continues. If it fails, this member takes its turn again, at a
+            // time of its own.
             self.proposer = None;
             let jitter = REPEAT_EVERY.mul_f64(cx.rng.unit());
             self.change_since = Some(cx.now + jitter);

@@ -13,8 +13,7 @@ impl Group {
         self.contacts.iter().map(|contact| contact.member)
     }
 
-    /// Where the members of the view said that they are, by rank; empty if their applications gave
-    /// no address.
+    /// The addresses that members of the view gave, by rank; empty if their applications gave none.
     pub fn addresses(&self) -> impl Iterator<Item = (NodeId, &Bytes)> {
         self.contacts.iter().map(|contact| (contact.member.node, &contact.address))
     }

@@ -470,7 +470,7 @@ fn a_view_ends_where_its_members_can_bring_each_other() {
     assert_eq!(cut(&[Some(row(2, 5)), Some(row(3, 9)), Some(row(3, 3))]), Some((9, 1)));
     // What each gives is enough for the next one.
     assert_eq!(cut(&[Some(row(0, 4)), Some(row(3, 6)), Some(row(5, 8))]), Some((8, 2)));
-    // The origin said falsely that all have the first ones.
+    // The origin falsely called the first blocks stable.
     assert_eq!(cut(&[Some(row(1, 1)), None, None]), None);
     assert_eq!(cut(&[Some(row(6, 8)), Some(row(2, 4)), Some(row(1, 2))]), Some((4, 1)));
 }
