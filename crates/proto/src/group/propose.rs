@@ -236,8 +236,8 @@ impl Group {
         self.note_promise(cx, rank, promise);
     }
 
-    /// Asks one of those again that have not answered this member's last attempt, and that it does
-    /// not wait for now: it must not be left out of the next one if it answers by then.
+    /// Asks one silent member again: one that has not answered the last attempt and is not waited
+    /// for now. If it answers in time, the next attempt must not leave it out.
     fn ask_silent(&mut self, cx: &mut Cx<'_>) {
         let Some(ballot) = self.acceptor.attempted else { return };
         let is_awaited = |node: &NodeId| {
