@@ -228,7 +228,8 @@ impl Forwarder {
         })
     }
 
-    /// The time of somebody's Interest is over. Flows and neighbours keep their own.
+    /// The lifetime of an asker's Interest has ended. Flows and neighbours have timers of their
+    /// own.
     pub(super) fn tell_expired(&mut self, cx: Cx<'_, '_>, asking: &Asking) {
         if let Asker::Question(id) = asking.asker {
             self.unanswered(cx, (id, asking.nonce), None);
@@ -260,7 +261,7 @@ impl Forwarder {
         cx.deliver(Event::Asked { from, interest: Box::new(interest) });
     }
 
-    /// The application has no answer: all that asked are told, unless others were asked as well.
+    /// The application has no answer: all askers get a Nack, unless another next hop is left.
     fn refuse_asked(&mut self, cx: Cx<'_, '_>, interest: &Interest, reason: NackReason) {
         let &Interest { can_be_prefix, must_be_fresh, .. } = interest;
         let selectors = Selectors { can_be_prefix, must_be_fresh };

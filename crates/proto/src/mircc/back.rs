@@ -1,4 +1,4 @@
-//! The way back: Data and refusals, to all who asked.
+//! The way back: Data and Nacks, to all askers.
 
 use super::application::Local;
 use super::counters;
@@ -81,7 +81,7 @@ impl Forwarder {
         packet: Box<Packet>,
         bytes: usize,
     ) {
-        // The last who asked gets the packet itself.
+        // The last asker gets the packet itself, the others copies.
         let mut last: Option<Asking> = None;
         for &id in ids {
             let Some(ended) = self.end(id) else { continue };
@@ -106,7 +106,7 @@ impl Forwarder {
         }
     }
 
-    /// Gives a Data to somebody who asked.
+    /// Sends a Data to one asker.
     pub(super) fn reply(
         &mut self,
         cx: Cx<'_, '_>,
@@ -166,7 +166,7 @@ impl Forwarder {
         {
             face.unanswered.count(cx.now, asker);
         }
-        // Nor will those answer who were asked so long ago that they have forgotten.
+        // Neighbours that were asked so long ago that they have forgotten will not answer either.
         let is_over = |left_at: Instant| left_at + LIFETIME_MAX < cx.now;
         entry.passing.retain(|passing| {
             passing.face != from && (passing.is_waiting || !passing.left_at.is_some_and(is_over))
@@ -185,7 +185,7 @@ impl Forwarder {
         }
     }
 
-    /// Refuses somebody who asked; the packet holds the Interest, or the like of it.
+    /// Sends an asker a Nack; the packet holds its Interest, or one for the same name.
     pub(super) fn reply_nack(
         &mut self,
         cx: Cx<'_, '_>,

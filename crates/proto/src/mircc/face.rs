@@ -21,7 +21,7 @@ use crate::parts::deadline::Deadline;
 use crate::parts::slots::Slots;
 use crate::parts::token_bucket::time_for;
 
-/// The round trip taken for a face's flows until one has told its own.
+/// The round-trip time assumed for a face's flows until an Interest carries one.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(50);
 /// The longest round trip that is believed.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(1);
@@ -152,8 +152,8 @@ impl Face {
         }
     }
 
-    /// Counts an Interest of this many bytes on the link that is to leave by this face. True if
-    /// the interval's end is now to be timed, [`Face::interval`] from now.
+    /// Counts an Interest of this many bytes on the link that will leave by this face. True if the
+    /// caller must set a timer for the end of the interval, [`Face::interval`] from now.
     pub(super) fn note_demand(
         &mut self,
         now: Instant,
@@ -185,8 +185,8 @@ impl Face {
         }
     }
 
-    /// The interval is over: sets the rates. False if nothing happens any more, so that the next
-    /// Interest begins another one.
+    /// Ends the interval and sets the rates. False if the face is idle, so that the next Interest
+    /// begins an interval.
     pub(super) fn end_interval(&mut self, now: Instant) -> bool {
         let round_trip = self.round_trip();
         let (primary, secondary) = self.shaper.queued_bits();
@@ -272,7 +272,7 @@ impl Face {
         self.control.as_ref().map_or(0.0, |control| control.observed_in)
     }
 
-    /// How long a packet that is to leave now has to wait, as an Interest or as a Data.
+    /// The delay of a packet that would leave now, as an Interest or as a Data.
     pub(super) fn delay(&self) -> Duration {
         let waits = self.shaper.due().map_or(Duration::ZERO, |_| self.shaper_delay());
         waits.max(self.link.delay())
@@ -297,7 +297,7 @@ impl Face {
         (share * self.answered * self.answered).max(least) as usize
     }
 
-    /// The rank of an Interest of this class, of somebody, that is to leave by this face.
+    /// The rank of an asker's Interest of this class that will leave by this face.
     pub(super) fn rank(&self, now: Instant, asker: Asker, class: Class) -> Rank {
         match asker {
             Asker::Face(asker) if self.unanswered.is_doubted(now, asker) => Rank::Doubted,

@@ -1,4 +1,4 @@
-//! The way of an Interest: from who asks, through the table and the shaper, to the next hop.
+//! The way of an Interest: from the asker, through the PIT and the shaper, to the next hop.
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ impl Forwarder {
             {
                 face.note_answered(true);
             }
-            // Who stamped the way to the store, stamped another way.
+            // Stored Data carries no stamps: they were those of another path.
             let bytes = data.encoded_len() + cx.shared.frame_bytes;
             let packet = Box::new(Packet::from(data));
             return self.reply(cx, asking, packet, bytes);
@@ -480,7 +480,7 @@ impl Forwarder {
         }
     }
 
-    /// Ends an entry: who asked is refused.
+    /// Ends an entry and sends each asker a Nack.
     pub(super) fn end_with_nack(
         &mut self,
         cx: Cx<'_, '_>,

@@ -51,12 +51,12 @@ impl Object {
     }
 }
 
-/// What a node is asked for by its application.
+/// A command of the application to its node.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// There is a neighbour.
     AddFace(NodeId, FaceConfig),
-    /// There is no such neighbour any more.
+    /// Removes a neighbour.
     RemoveFace(NodeId),
     /// A neighbour leads to names with a prefix. Among several that do, the prefix's
     /// [strategy](Command::SetStrategy) chooses.
@@ -76,7 +76,7 @@ pub enum Command {
         /// The strategy.
         strategy: Strategy,
     },
-    /// It does not any more.
+    /// Removes a route.
     RemoveRoute {
         /// The prefix.
         prefix: Name,
@@ -93,7 +93,8 @@ pub enum Command {
     Unserve(Name),
     /// The answer to [`Event::Asked`].
     Answer(Data),
-    /// The other answer to [`Event::Asked`]: a Nack to each asker.
+    /// The other answer to [`Event::Asked`]: the application has no Data. Each asker gets a Nack,
+    /// unless another next hop is left.
     Refuse(Box<Interest>, NackReason),
     /// Sends one Interest.
     Ask(Box<Question>),
@@ -106,7 +107,7 @@ pub enum Command {
         /// How many.
         segments: usize,
     },
-    /// Ends a flow; no more events of it follow.
+    /// Ends a flow, which then sends no further events.
     Stop {
         /// The flow.
         flow: u64,
@@ -118,11 +119,11 @@ pub enum Command {
 /// One Interest of the application.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Names the question in its answer. Another one that is open with this number is dropped.
+    /// Names the question in its answer. An open question with the same number is dropped.
     pub id: u64,
     /// What is asked. Its nonce is drawn when it is sent, and its lifetime is 4 s at most.
     pub interest: Interest,
-    /// The path that it is to take; empty for what the strategies of forwarders say.
+    /// The path to take; empty to leave the choice to the strategies of forwarders.
     pub path: PathLabel,
     /// True if forwarders choose among next hops at random, to find paths. Default no.
     pub discovers: bool,
@@ -182,7 +183,7 @@ pub struct Fetch {
     pub bits_per_second_max: Option<u64>,
     /// Whose Data are believed.
     pub trust: Trust,
-    /// Segments that may be told and not [consumed](Command::Consumed); none for any number.
+    /// The most segments delivered and not [consumed](Command::Consumed); `None` for no limit.
     pub unread_max: Option<usize>,
     /// How long nothing may come before the flow fails; four times as long while Interests are
     /// refused for congestion.
@@ -212,9 +213,9 @@ impl Fetch {
 pub enum Event {
     /// Somebody asks for what the application [serves](Command::Serve).
     Asked {
-        /// The neighbour who asks; none for this node itself.
+        /// The neighbour that asks; `None` for this node itself.
         from: Option<NodeId>,
-        /// What is asked for.
+        /// Its Interest.
         interest: Box<Interest>,
     },
     /// A segment has come, once, as it was signed.
@@ -294,7 +295,7 @@ pub enum FetchError {
 /// What a flow counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Segments told.
+    /// Segments delivered to the application.
     pub segments: u64,
     /// Their bytes of content.
     pub content_bytes: u64,
@@ -348,7 +349,7 @@ pub struct FaceReport {
     pub label: NonZeroU16,
     /// The rates that are stamped, bit/s; none where the link's rate is not known.
     pub rates_bits_per_second: Option<(f64, f64)>,
-    /// What Interests asked for by this face in the last interval, bit/s of Data.
+    /// The demand of Interests by this face in the last interval, bit/s of Data.
     pub demand_bits_per_second: f64,
     /// Interests that wait to leave.
     pub interests_waiting: usize,
@@ -421,8 +422,8 @@ pub enum Timer {
         /// Tells it from an earlier timer of the lane.
         number: u16,
     },
-    /// A flow is to look what is lost.
+    /// A flow is due to look for lost segments.
     Resend(u64),
-    /// A flow is to look for paths.
+    /// A flow is due to look for paths.
     Discover(u64),
 }

@@ -1,5 +1,5 @@
-//! Named data at a fair rate: a forwarder of Interests and Data whose links tell each flow how fast
-//! it may go, and the consumers that go so fast, over one path or several.
+//! Named data at a fair rate. A forwarder passes on Interests and Data, and its links grant each
+//! flow a rate. Consumers send at that rate, over one path or several.
 //!
 //! Source: Mahdian, Arianfar, Gibson, Oran, *MIRCC: Multipath-aware ICN Rate-based Congestion
 //! Control*, ACM ICN 2016 (its slides; the paper's text was not at hand).
@@ -276,7 +276,7 @@ impl Forwarder {
         }
     }
 
-    /// A fragment has come: the packet is looked at once all of it is here.
+    /// A fragment has come: handles the packet once it is complete.
     fn take_fragment(&mut self, cx: Cx<'_, '_>, id: FaceId, packet: Packet, bytes: usize) {
         let Packet { header, body: Body::Fragment(fragment) } = packet else { return };
         let Some(face) = self.faces.get_mut(id) else { return };

@@ -28,7 +28,7 @@ const JUDGED_AFTER_MIN: Duration = Duration::from_millis(100);
 enum Verdict {
     /// It answers others, or may still answer this one.
     Waiting,
-    /// It is down, or is no next hop any more.
+    /// It is down, or is no longer a next hop.
     Dead,
 }
 
@@ -67,8 +67,8 @@ impl Forwarder {
             None => held.clone(),
         };
         entry.has_alternatives = route.hops.len() > 1;
-        // Never back to who asks. Who asked long ago, while others put the end of the entry off,
-        // may be the only one who knows.
+        // Never back to an asker, unless its Interest has expired: while later askers extend the
+        // entry, it may be the only next hop that has the Data.
         let may = |hop: NextHop| !is_asked_by(now, &entry.asking, hop);
         let mut hops = route.hops.iter().map(|hop| hop.next).filter(|&hop| may(hop));
         if let Some(label) = steered {
@@ -102,10 +102,10 @@ impl Forwarder {
         Ok(chosen)
     }
 
-    /// Sends the Interest of an entry to a next hop that did not have it yet, if its prefix has
-    /// one. After a refusal with the nonce that was refused, and by whom, so that the search visits
-    /// each node once; after silence with another, since nodes that wait for the former may get it
-    /// again.
+    /// Sends the Interest of an entry to a next hop that has not had it yet, if its prefix has one.
+    /// After a Nack it keeps the nonce that was refused, so that the search visits each node once.
+    /// After silence it takes another nonce, since nodes that wait for the former may get the
+    /// Interest again.
     pub(super) fn fail_over(
         &mut self,
         cx: Cx<'_, '_>,
@@ -177,8 +177,8 @@ impl Forwarder {
         }
     }
 
-    /// An Interest is asked for again: judges the hops that had it. The time at which its Data is
-    /// overdue is put off each time.
+    /// An Interest is repeated: judges the hops that had it. Each repetition postpones the time at
+    /// which its Data is overdue.
     pub(super) fn judge_silent(&mut self, cx: Cx<'_, '_>, id: EntryId) {
         let Some((name, passing)) = self.judged(id) else { return };
         for one in &passing {

@@ -1,4 +1,5 @@
-//! Interests that were here and are answered, so that one that comes back is known for a loop.
+//! The dead nonce list: Interests that were answered here, so that a copy that returns is known for
+//! a loop.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Which Interests are pending: who asked, and whom they were passed on to.
+//! The pending Interest table (PIT): for each Interest its askers, and the next hops that have it.
 
 use std::hash::{Hash, Hasher as _};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) struct EntryId {
     generation: u32,
 }
 
-/// Who asked.
+/// The origin of an Interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
     /// A neighbour.
@@ -31,7 +31,7 @@ pub(super) enum Asker {
     Question(u64),
 }
 
-/// Somebody who waits for the Data.
+/// An asker that waits for the Data.
 #[derive(Clone, Debug)]
 pub(super) struct Asking {
     pub(super) asker: Asker,
@@ -105,7 +105,8 @@ pub(super) struct Entry {
     pub(super) choice: Option<Box<Choice>>,
     /// True if its name was asked for before, so that the Data may be worth keeping.
     pub(super) is_wanted: bool,
-    /// Until when it lives, unless it is answered. To be put off only: it is looked at before.
+    /// When it expires, unless it is answered. May only be postponed: the entry is checked at the
+    /// earlier time.
     pub(super) expires_at: Instant,
     hash: u64,
     // Bytes of memory beside the entry itself, as of the last `weigh`.
@@ -129,7 +130,7 @@ const BESIDE_BYTES: usize = 1 << 10;
 /// chooses the name, and the table keeps it while it is pending. NDN's own limit is that of a
 /// packet; names by its conventions are far shorter.
 pub const PENDING_NAME_BYTES_MAX: usize = 2_048;
-/// An Interest that is asked for again is passed on again after this time.
+/// A repeated Interest is passed on again only after this time.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The longest that an entry may live.
@@ -342,8 +343,8 @@ impl Pit {
         self.tick = until;
     }
 
-    /// An entry out of those that some neighbour asked for: the one of a few drawn at random that
-    /// ends first; none if none of those drawn is.
+    /// A random entry of a neighbour: of a few that are drawn, its entry that ends first; `None` if
+    /// none of those drawn is the neighbour's.
     pub(super) fn sample(&self, face: FaceId, rng: &mut Rng) -> Option<EntryId> {
         const DRAWS: u32 = 64;
         let drawn = (0..DRAWS).filter_map(|_| {

@@ -53,7 +53,7 @@ pub(super) struct Reassembled {
 /// What has become of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
-    /// Others of its packet are to come.
+    /// Other fragments of its packet are missing.
     Waits,
     /// It was the last one.
     Whole(Reassembled),

@@ -142,7 +142,7 @@ knobs! {
     }
 }
 
-/// Who passes whom.
+/// The order in which Interests leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Of the primary class.

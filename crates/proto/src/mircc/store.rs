@@ -1,4 +1,4 @@
-//! The content store: Data that passed and may be asked for again.
+//! The content store: Data that passed, kept to answer later Interests.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const NONE: u32 = u32::MAX;
 
 /// Data by name, bounded in bytes; the least recently used goes first.
 ///
-/// A Data is admitted once its name is asked for a second time, so that what is fetched once does
-/// not push out what many want. Only the exact name finds it.
+/// A Data is admitted at the second Interest for its name, so that Data fetched once does not push
+/// out popular Data. Only the exact name finds it.
 pub(super) struct Store {
     bytes_max: usize,
     bytes: usize,
@@ -40,7 +40,7 @@ struct Stored {
 }
 
 impl Store {
-    /// An empty store of at most so many bytes; 0 stores nothing.
+    /// An empty store of at most `bytes_max` bytes; 0 stores nothing.
     pub(super) fn new(bytes_max: usize) -> Store {
         Store {
             bytes_max,

@@ -212,7 +212,7 @@ impl Choosing<'_> {
             self.tried.iter().find(|(hop, _)| *hop == hops[place].next).map(|&(_, at)| at)
         };
         let health = |place: usize| &hops[place].health;
-        // What was lost at a hop that answers for others is asked for there again.
+        // A repeated Interest goes to the same hop again if that hop answers other Interests.
         let answers = |&place: &usize| match tried_at(place) {
             None => true,
             Some(at) => self.occasion == Occasion::Again && health(place).has_answered_since(at),
@@ -239,8 +239,8 @@ impl Choosing<'_> {
     }
 }
 
-/// By what the adaptive strategy prefers a hop: the time it takes, in nanoseconds. The one that is
-/// in use has an advantage, so that two of nearly the same time do not alternate.
+/// The adaptive strategy's preference for a hop: its time to answer, in nanoseconds. The hop in use
+/// has an advantage, so that two hops of nearly equal times do not alternate.
 fn rank(hops: &[Hop], place: usize) -> u64 {
     let last = hops.iter().filter_map(|hop| hop.health.sent_at).max();
     let health = &hops[place].health;

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use super::face_id::FaceId;
 use crate::core::Instant;
 
-/// Interests that may remain unanswered, of those of a neighbour by a face, beyond as many as are
-/// answered. What a link loses by chance is no reason to doubt who uses it.
+/// How many more of a neighbour's Interests may remain unanswered at a face than are answered.
+/// Random losses of a link must not raise doubts.
 const DOUBTED_FROM: f64 = 32.0;
 /// The count stops here: this many answers, or [less time](FORGOTTEN_PER_SECOND), clear a neighbour
 /// of all doubt.
@@ -69,7 +69,7 @@ impl Unanswered {
         }
     }
 
-    /// There is no such neighbour any more.
+    /// Forgets a neighbour that is gone.
     pub(super) fn forget(&mut self, asker: FaceId) {
         self.counts.remove(&asker);
     }
@@ -79,7 +79,7 @@ impl Unanswered {
         self.counts.len() * size_of::<(FaceId, Count)>()
     }
 
-    /// True if somebody is doubted, or was when the last of its Interests came.
+    /// True if some neighbour is doubted, or was when its last Interest came.
     pub(super) fn doubts(&self) -> bool {
         self.counts.values().any(|held| held.count >= DOUBTED_FROM)
     }

@@ -1,8 +1,8 @@
-//! What a neighbour sent and cannot be read, by reason.
+//! Packets of a neighbour that could not be decoded, by reason.
 
 use crate::core::DecodeError;
 
-/// Reasons of a face that are told apart.
+/// The most reasons with a count of their own, for each face.
 const REASONS_MAX: usize = 4;
 
 /// Packets from a neighbour that could not be decoded, by reason.

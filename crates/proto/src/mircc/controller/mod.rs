@@ -1,8 +1,8 @@
 //! How fast each flow may go through an interface: the stamping rate R(t).
 //!
-//! One controller a face, in the node that the Data of the face arrives at. It sees aggregates
-//! only: how many Interests left by the face, as bits of the Data that they bring back, and how
-//! many waited. No flow has state.
+//! Each face has one controller, in the node at which the Data of the face arrives. It sees only
+//! aggregates: the Interests that left by the face, as bits of the Data that they bring back, and
+//! the Interests that waited. It keeps no state for a flow.
 
 mod mircc;
 mod rcp;

@@ -1,4 +1,4 @@
-//! Which segments of an object are still to be asked for, under way, or there.
+//! The state of an object's segments: not yet asked for, under way, or received.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::core::Instant;
 enum Segment {
     /// Asked for at this time, for the `tries`-th time, as number `serial` of this track.
     Out { at: Instant, tries: u8, track: TrackId, serial: u64 },
-    /// To be asked for again.
+    /// Must be asked for again.
     Lost { tries: u8 },
     /// Here.
     Done,
@@ -52,8 +52,8 @@ pub(super) struct Board {
     end: Option<u64>,
     window_max: usize,
     lost: BTreeSet<u64>,
-    // In the order in which they were asked for. One that was asked for again, or is here, leaves
-    // an entry behind that means nothing.
+    // In the order of the Interests. A segment that was asked for again, or that is here, leaves a
+    // stale entry behind.
     asked: VecDeque<(u64, Instant)>,
     // By `TrackId::index`.
     tracks: Vec<Track>,
@@ -91,7 +91,8 @@ impl Board {
         (is_there && self.segments.len() < self.window_max).then_some(next)
     }
 
-    /// The segment that [`Board::next`] told is asked for now. Returns how often by now.
+    /// Notes the Interest for the segment that [`Board::next`] returned. Returns the number of its
+    /// tries.
     pub(super) fn ask(&mut self, segment: u64, now: Instant, track: TrackId) -> u8 {
         let place = (segment - self.base) as usize;
         let serial = self.track_mut(track).map_or(0, |track| track.send(segment, now));
@@ -227,7 +228,7 @@ impl Board {
         Some(&mut self.tracks[index])
     }
 
-    /// Takes for lost what was asked for before `since`; says how many that are.
+    /// Takes for lost all segments asked for before `since`; returns their number.
     pub(super) fn expire(&mut self, since: Instant) -> usize {
         let mut count = 0;
         while let Some((segment, _)) = self.oldest().filter(|&(_, at)| at <= since) {

@@ -31,13 +31,13 @@ use window::{Growth, Window};
 const PATHS_MAX: usize = 16;
 /// A flow's round trip until one is known.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(100);
-/// Round trips for which a flow keeps its best path at least, and how many more at most.
+/// The least round trips for which a flow keeps its best path, and how many more at most.
 const HOLD_TRIPS_MIN: u32 = 4;
 const HOLD_TRIPS_MORE: u32 = 28;
 /// The same after it has just moved, until rates have settled and tell whether that was well.
 const TRY_TRIPS_MIN: u32 = 8;
 const TRY_TRIPS_MORE: u32 = 8;
-/// Round trips for which what was heard of a path is news.
+/// Round trips for which news of a path is fresh.
 const NEWS_TRIPS: u32 = 2;
 /// The longest time from one try of a path to the next: even where a share of the rate is less,
 /// stamps must not grow older.
@@ -61,11 +61,10 @@ const NO_PATH: u8 = u8::MAX;
 const UNSTEERED: TrackId = TrackId { path: NO_PATH, class: Class::Primary, discovers: false };
 /// Data with a false signature after which a flow gives up, if it has more of them than of others.
 const UNVERIFIED_MAX: u64 = 16;
-/// How many times `give_up_after` from the last Data on refusals for congestion count as something
-/// heard. Without a limit, a table that is full of its own lost Interests keeps a flow open for
-/// ever.
+/// For how many times `give_up_after` after the last Data a Nack for congestion counts as a sign of
+/// life. Without a limit, a table full of a flow's own lost Interests would keep it open for ever.
 const REFUSALS_COUNT: u32 = 3;
-/// Refusals for want of a route after which a flow that never got anything gives up.
+/// Nacks for lack of a route after which a flow without any Data gives up.
 const NO_ROUTE_MAX: u32 = 4;
 
 /// What a flow wants done.
@@ -107,7 +106,7 @@ pub(super) struct Flow {
     unread: usize,
     give_up_after: Duration,
     heard_at: Instant,
-    // Until when refusals for congestion count as something heard.
+    // Until when Nacks for congestion count as a sign of life.
     refusals_count_until: Instant,
     board: Board,
     paths: Vec<Option<Path>>,
@@ -333,8 +332,8 @@ impl Flow {
         let path = Some(usize::from(path)).filter(|&path| path < self.paths.len());
         self.counts.nacks += 1;
         match reason {
-            // Nothing is wrong with the path, but that too much is asked for. A refusal may bring
-            // stamps, but only those of the hops on this side of who refuses.
+            // The path works, but demand is too high. A Nack may bring stamps, but only those of
+            // the hops between here and the forwarder that refuses.
             NackReason::Congestion => {
                 self.heard_at = self.heard_at.max(now.min(self.refusals_count_until));
                 if let Some(path) = path.and_then(|path| self.paths[path].as_mut())
@@ -582,9 +581,9 @@ impl Flow {
         self.holds_until = now + trip * trips;
     }
 
-    /// How long to wait until a path that looks better is known to be so now: where its last news
-    /// are old, it is tried at once. Flows that all moved by what they heard before the first of
-    /// them did would overload it.
+    /// How long to wait for fresh news of a path that looks better. If its last news is old, the
+    /// flow probes it at once. Otherwise all flows would move by news from before the first of them
+    /// moved, and overload the path.
     fn wait_for_news(&mut self, place: usize, now: Instant, trip: Duration) -> Option<Duration> {
         let path = self.paths[place].as_mut()?;
         let news = trip.max(path.round_trip.mean().unwrap_or(trip)) * NEWS_TRIPS;

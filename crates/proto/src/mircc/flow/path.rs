@@ -22,7 +22,7 @@ pub(super) struct Path {
     pub(super) heard_at: Instant,
     /// True if the flow must probe the path at once.
     pub(super) is_wanted: bool,
-    /// When the first Interest left that nothing was heard after.
+    /// When the first Interest left since the path last answered.
     unanswered_since: Option<Instant>,
     /// When a Data came last, or the path was found.
     data_at: Instant,

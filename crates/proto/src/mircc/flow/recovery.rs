@@ -14,8 +14,8 @@ use crate::mircc::round_trip::RoundTrip;
 use crate::ndn::Class;
 use crate::parts::deadline::Deadline;
 
-/// How soon after an Interest its segment is asked for again at the soonest: forwarders do not pass
-/// on a second Interest for a name before.
+/// The least time after which a segment is asked for again: before that, forwarders do not pass on
+/// a second Interest for a name.
 const RESEND_AFTER_MIN: Duration = AGAIN_AFTER.saturating_add(Duration::from_millis(5));
 /// Doublings of the time from one probe to the next at most.
 const BACKOFF_MAX: u32 = 6;
@@ -132,8 +132,8 @@ impl Flow {
         of_path.unwrap_or(&self.round_trip)
     }
 
-    /// When a silence is so long that an Interest is sent to end it; none while others are to leave
-    /// anyway. Source: RFC 9002, section 6.2.
+    /// When to send a probe after a silence; `None` while other Interests will leave anyway.
+    /// Source: RFC 9002, section 6.2.
     fn probe_at(&mut self) -> Option<Instant> {
         let is_sent_anyway =
             self.board.has_lost() || self.window.is_none() && self.board.next().is_some();

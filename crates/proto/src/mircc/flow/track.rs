@@ -7,8 +7,8 @@ use super::{NO_PATH, PATHS_MAX};
 use crate::core::Instant;
 use crate::ndn::Class;
 
-/// Interests that must have left after one, up to one that was answered, until it is taken for
-/// lost. Source: RFC 9002, section 6.1.1, kPacketThreshold.
+/// An Interest is taken for lost once one that left this many later on the same track is answered.
+/// Source: RFC 9002, section 6.1.1, kPacketThreshold.
 const OVERTAKEN_BY: u64 = 3;
 
 /// Names a track: Interests of one class by one path are answered in the order in which they left,
@@ -57,8 +57,8 @@ pub(super) struct Sent {
     pub(super) at: Instant,
 }
 
-/// The Interests of a track in the order in which they left. One that was answered, or asked for
-/// again, leaves an entry behind that means nothing.
+/// The Interests of a track in the order in which they left. An Interest that was answered, or
+/// whose segment was asked for again, leaves a stale entry behind.
 #[derive(Debug, Default)]
 pub(super) struct Track {
     sent: VecDeque<Sent>,

@@ -126,7 +126,7 @@ fn what_is_stored_is_given_without_the_stamps_it_came_with() {
         bench.pass(ms(10));
         bench.packets()
     };
-    // It is kept once it was asked for a second time.
+    // The store keeps it at the second Interest.
     for kept in [0, 1] {
         ask(&mut bench, 1, false);
         bench.from(2, stamped(labelled(data("/a/seg=0"), &[5, 6]), 3, 1));

@@ -106,7 +106,8 @@ fn a_neighbour_has_no_more_pending_than_its_share_and_makes_way_for_who_has_less
         assert_eq!(ask(&mut bench, 3, number).len(), 1);
     }
     assert_eq!(bench.node.pending(), 60);
-    // The table is full: who has less than its share takes from who has most, up to its share.
+    // The table is full: a neighbour with less than its share takes places of the one with most, up
+    // to its share.
     for number in 200..230 {
         let sent = ask(&mut bench, 4, number);
         assert_eq!(bench.node.pending(), 60);
@@ -135,7 +136,7 @@ fn the_node_s_own_interests_keep_to_the_bound_too() {
     assert_eq!((told.len(), told[0].as_str()), (10, "question 20: nack 50"));
 }
 
-/// Neighbours 1 and 3 ask by a link of 1 Mbit/s to neighbour 2, who refuses all that 1 asks.
+/// Neighbours 1 and 3 ask by a link of 1 Mbit/s to neighbour 2, which refuses all Interests of 1.
 fn flooded() -> Bench {
     let any = FaceConfig::default();
     let faces: [(u32, FaceConfig, &[&str]); 3] =
@@ -192,7 +193,7 @@ fn the_rate_is_not_lowered_by_who_asks_in_vain() {
 fn nobody_waits_with_one_who_is_doubted() {
     let mut bench = flooded();
     (0..8).for_each(|number| bench.from(1, interest(&format!("/a/seg={number}"), number)));
-    // The same as asked for by 1: it leaves for 3's sake, at once and once.
+    // The same name that 1 asked for: it leaves for 3, at once and once.
     bench.from(3, interest("/a/seg=7", 100));
     bench.from(3, interest("/a/seg=8", 101));
     bench.pass(ms(100));
@@ -220,7 +221,7 @@ fn answers_end_the_doubt_and_congestion_is_no_ground_for_it() {
         bench.from(2, nack(&format!("/a/none/seg={number}"), number, NackReason::Congestion));
     }
     assert!(!bench.face(2).doubts);
-    // Who asks again got no answer.
+    // Repeated Interests show that no answer came.
     for number in 2_000..2_040 {
         bench.from(1, interest("/a/seg=7000", number));
         bench.pass(ms(20));
@@ -245,7 +246,8 @@ fn who_gets_no_answers_may_have_few_pending() {
         bench.from(3, interest(&format!("/a/seg=9{number}"), number));
     }
     assert_eq!((bench.face(1).pending, bench.face(3).pending), (16, 40));
-    // In a table of 30 each of three neighbours may have 20, and one who gets no answers a quarter.
+    // In a table of 30 entries each of three neighbours may have 20, and a neighbour without
+    // answers a quarter.
     let any = FaceConfig::default();
     let config = Config { pending_max: 30, ..Config::default() };
     let mut bench = Bench::new(config, &[(1, any, &[]), (2, any, &["/a"]), (3, any, &[])]);

@@ -161,7 +161,7 @@ fn the_primary_class_takes_the_best_path_and_the_secondary_each_at_its_own_rate(
 fn paths_are_not_looked_for_with_each_data_while_no_round_trip_is_known() {
     let mut bench = consumer();
     bench.command(Command::Fetch(fetch(Multipath::Best)));
-    // What is asked for twice tells no round trip.
+    // A segment that was asked for twice gives no round-trip sample.
     bench.pass(ms(1_100));
     assert_eq!(bench.packets().len(), 2);
     bench.from(1, answer(0, 8, 1));
@@ -336,7 +336,7 @@ fn a_refusal_lowers_the_rate_and_never_raises_it() {
         let stamps = bench.node.report().flows[0].paths[0].stamps;
         (stamps.primary_bits_per_second, stamps.secondary_bits_per_second)
     };
-    // Who refuses knows the way to here, not the one that is behind it.
+    // A forwarder that refuses knows the hops towards this node, not the one behind it.
     assert_eq!(refuse(asked[0], Some((95, 90))), (8_000_000, 2_000_000));
     assert_eq!(refuse(asked[1], Some((5, 90))), (5_000_000, 2_000_000));
     assert_eq!(refuse(asked[2], None), (5_000_000, 2_000_000));

@@ -174,7 +174,8 @@ impl Bench {
         left
     }
 
-    /// What was sent since the last time, one line each: to whom, what, and what goes with it.
+    /// Packets sent since the last call, one line each: the neighbour, the packet, and its header
+    /// fields.
     fn sent(&mut self) -> Vec<String> {
         self.packets().into_iter().map(|(to, packet)| line(to, &packet)).collect()
     }
@@ -187,7 +188,7 @@ impl Bench {
         sends.collect()
     }
 
-    /// What the application was told since the last time, one line each.
+    /// Events to the application since the last call, one line each.
     fn told(&mut self) -> Vec<String> {
         let text = |event: Event| match event {
             Event::Asked { from, interest } => {
