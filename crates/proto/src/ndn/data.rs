@@ -121,7 +121,7 @@ impl Data {
         self.0.meta.freshness_ms.map(|ms| Duration::from_millis(ms.into()))
     }
 
-    /// The number of the object's last segment, where it is said.
+    /// The number of the object's last segment, if the Data carries it.
     pub fn final_segment(&self) -> Option<u64> {
         self.0.meta.final_segment
     }
@@ -143,7 +143,7 @@ impl Data {
         Name::read(bytes, &name).ok()
     }
 
-    /// Whether its signature is what is asked for, and fits.
+    /// Verifies that its signature is of the kind that `trust` requires, and valid.
     pub fn verify(&self, trust: &Trust) -> Result<(), VerifyError> {
         match &self.0.form {
             Form::Wire { whole: Payload::Bytes(bytes), signed, value, .. } => {

@@ -30,7 +30,7 @@ pub struct Header {
     pub token: Option<Token>,
 }
 
-/// The PIT token: 1 to 32 bytes that mean something only to who sent them.
+/// The PIT token: 1 to 32 bytes that only its sender interprets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token(Box<[u8]>);
 
@@ -73,14 +73,14 @@ pub mod field {
 /// The least rates at which the forwarders of a path let a flow send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
-    /// Of the primary class, bit/s. [`Stamps::NONE`] as long as no forwarder has said one.
+    /// Of the primary class, bit/s. [`Stamps::NONE`] until a forwarder stamps a rate.
     pub primary_bits_per_second: u64,
     /// Of the secondary class, the same.
     pub secondary_bits_per_second: u64,
 }
 
 impl Stamps {
-    /// No forwarder has said a rate: above all rates, and not written.
+    /// No forwarder has stamped a rate: above all rates, and not encoded.
     pub const NONE: u64 = u64::MAX;
 
     /// Lowers both to these, where they are above.
@@ -90,12 +90,12 @@ impl Stamps {
         lower(&mut self.secondary_bits_per_second, other.secondary_bits_per_second);
     }
 
-    /// The rate of the primary class, bit/s, if one was said.
+    /// The rate of the primary class, bit/s, if one was stamped.
     pub fn primary(&self) -> Option<u64> {
         Some(self.primary_bits_per_second).filter(|&rate| rate != Stamps::NONE)
     }
 
-    /// The rate of the secondary class, bit/s, if one was said.
+    /// The rate of the secondary class, bit/s, if one was stamped.
     pub fn secondary(&self) -> Option<u64> {
         Some(self.secondary_bits_per_second).filter(|&rate| rate != Stamps::NONE)
     }

@@ -23,7 +23,7 @@ pub struct Interest {
     pub can_be_prefix: bool,
     /// Only Data that is still fresh is taken from a content store.
     pub must_be_fresh: bool,
-    /// Tells this Interest from others for the name: one that comes back is a loop.
+    /// Distinguishes this Interest from others for the name: one that returns is a loop.
     pub nonce: u32,
     /// How long it is pending, ms; none stands for [`LIFETIME_DEFAULT`].
     pub lifetime_ms: Option<u32>,
@@ -85,8 +85,8 @@ impl Interest {
         Ok(Interest { extra: Some(Box::new(extra)), ..Interest::new(name, nonce) })
     }
 
-    /// An Interest with ApplicationParameters, signed: over the name and these. The nonce and the
-    /// time, ms since 1970, tell a command from a copy of it that somebody sends again.
+    /// An Interest with ApplicationParameters, signed over the name and these. The nonce and the
+    /// time, ms since 1970, protect against replay.
     pub fn signed(
         name: &Name,
         parameters: &[u8],
@@ -116,8 +116,8 @@ impl Interest {
         Ok(Interest { extra: Some(Box::new(extra)), ..Interest::new(name, 0) })
     }
 
-    /// False if there are ApplicationParameters that are not those of the digest in the name. Who
-    /// acts on them looks here first; a forwarder need not.
+    /// False if the ApplicationParameters do not match the digest in the name. A node that acts on
+    /// the parameters must check this first; a forwarder need not.
     pub fn parameters_fit(&self) -> bool {
         let elements = self.extra.as_ref().map_or(&[][..], |extra| &extra.parameters);
         elements.is_empty() || {

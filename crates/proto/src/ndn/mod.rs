@@ -4,9 +4,9 @@
 //! took, or a forwarder refuses with a [`NackReason`]. One [`Packet`] is one datagram, or a sender
 //! splits it into several, each with a [`Fragment`].
 //!
-//! Forms that others write and we do not are read too. An Interest goes on in our form, without
-//! elements that may be skipped; from its parameters on it goes on as it came, since these are
-//! signed. Data always does.
+//! The decoder accepts encodings that this encoder does not produce. An Interest is passed on in
+//! this encoder's form, without elements that may be skipped. From its parameters on its bytes are
+//! kept, since they are signed. The bytes of Data are always kept.
 //!
 //! Sources: *NDN Packet Format Specification* 0.3 (names, Interest, Data, signatures); *NDNLPv2*
 //! (header fields of a hop). Golden vectors come from another implementation, python-ndn.

@@ -157,9 +157,9 @@ impl fmt::Debug for Signer {
 /// What a consumer accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Whatever comes, looked at or not.
+    /// Any Data, verified or not.
     Anything,
-    /// A digest that fits: the bytes are as somebody sent them.
+    /// A valid digest: the bytes are undamaged.
     Digest,
     /// The signature of this Ed25519 key.
     Key(Arc<VerifyingKey>),
@@ -198,8 +198,8 @@ impl Trust {
     }
 }
 
-/// Why Data is not accepted. The producer or somebody on the way is at fault, or the consumer asks
-/// for another signature than there is.
+/// Why Data is not accepted. The producer or a node on the way is at fault, or the consumer
+/// requires another kind of signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerifyError {
     /// The bytes are not those that the digest was made of.
@@ -211,10 +211,10 @@ pub enum VerifyError {
     /// There is an Ed25519 signature, and no key to check it.
     #[error("signed by a key that is not known here")]
     NoKey,
-    /// Less than what is asked for.
+    /// Weaker than the consumer requires.
     #[error("{0} is too weak")]
     TooWeak(SignatureType),
-    /// None that is checked here.
+    /// A kind that this crate cannot verify.
     #[error("{0} is not supported")]
     Unsupported(SignatureType),
 }

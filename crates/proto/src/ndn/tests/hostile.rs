@@ -1,5 +1,5 @@
-//! Bytes that somebody made to break a reader: none panics, none makes it take memory that is not
-//! there, and what is read of them goes on in a form that is read as the same.
+//! Bytes made to break a decoder: none causes a panic or an excessive allocation, and what decodes
+//! is encoded in a form that decodes to the same.
 
 use bytes::Bytes;
 use proptest::collection::vec;

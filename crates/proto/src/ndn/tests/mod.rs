@@ -1,4 +1,4 @@
-//! What the packets of NDN keep, whatever comes.
+//! Properties of NDN packets, for arbitrary bytes.
 
 mod golden;
 mod hostile;
@@ -79,8 +79,7 @@ fn samples() -> Vec<Packet> {
     ]
 }
 
-/// If bytes are a packet in some form, then the form in which it goes on is one that is read as the
-/// same packet, and stays.
+/// If bytes decode to a packet, its encoding decodes to the same packet and is stable.
 fn settles(bytes: &[u8]) -> Option<Packet> {
     let found = packet(bytes).ok()?;
     let form = encode_to_bytes(&found);

@@ -52,7 +52,8 @@ fn read(bytes: &Bytes) -> Result<Name, DecodeError> {
     Name::read(bytes, &element)
 }
 
-/// By the definition of the canonical order: types, lengths, values, and then who has more.
+/// The canonical order by its definition: types, then lengths, then values, then the shorter name
+/// first.
 fn canonical(a: &Parts, b: &Parts) -> Ordering {
     let key = |parts: &Parts| -> Vec<(u16, usize, Vec<u8>)> {
         parts.iter().map(|(kind, value)| (*kind, value.len(), value.clone())).collect()

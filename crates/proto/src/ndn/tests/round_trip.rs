@@ -1,4 +1,4 @@
-//! What we write is read as what it was.
+//! Encoded values decode to the same values.
 
 use proptest::collection::vec;
 use proptest::option;
