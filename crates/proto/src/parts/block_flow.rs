@@ -1,8 +1,9 @@
 //! Messages cut into numbered blocks, in order, under credit.
 //!
-//! The sender numbers blocks from 0 on, across messages. The receiver grants credit: blocks below
-//! it are consumed by the application and take none of the window any more. The parts here are
-//! those of either end: what is in [`Flight`], the message in [`Assembly`], the [`Credit`].
+//! The sender numbers blocks from 0 on, across messages. The receiver grants credit: the
+//! application has consumed all blocks below it, and they take no part of the window. This module
+//! has the parts of both ends: [`Flight`] holds the blocks under way, [`Assembly`] the incomplete
+//! message, and [`Credit`] the credit.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! A kind of timer and the instant for which it is armed.
 //!
 //! Drivers do not cancel timers, and a protocol arms a kind of timer at most once at a time
-//! ([`Protocol`](crate::core::Protocol), "The contract"). A [`Deadline`] keeps that: it arms a
-//! timer only if none is armed that fires in time, and it tells the fire that counts from one that
-//! came too early because an earlier timer was armed instead. A handler does nothing on a fire that
-//! does not count, and sets the deadline again from its own state.
+//! ([`Protocol`](crate::core::Protocol), "The contract"). A [`Deadline`] ensures that. It arms a
+//! timer only if no armed one fires in time, and it distinguishes a timer that fires at the
+//! deadline from one that was armed for an earlier instant. On the latter a handler only sets the
+//! deadline again, from its own state.
 
 use std::time::Duration;
 

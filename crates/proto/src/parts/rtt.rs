@@ -1,4 +1,4 @@
-//! How long an answer takes, estimated from measured times.
+//! Estimation of the round-trip time from samples.
 
 use std::time::Duration;
 

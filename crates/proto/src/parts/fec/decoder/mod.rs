@@ -13,15 +13,15 @@ use crate::core::Payload;
 
 /// Computes lost packets from repairs.
 ///
-/// A repair of which packets are missing is an equation: a sum of unknown packets, each times its
-/// coefficient, is known. The decoder keeps such equations until packets that arrive, or other
-/// repairs, solve them. It holds no packets itself: its owner does.
+/// A repair with missing packets is an equation: a known sum of unknown packets, each times its
+/// coefficient. The decoder keeps such equations until packets that arrive, or other repairs, solve
+/// them. It holds no packets itself: its owner does.
 ///
 /// With [`Method::Eliminate`] an unknown is found as soon as the equations determine it. They are
-/// kept in reduced echelon form, unknowns ordered by when they were first missed: the first unknown
-/// of an equation, its *lead*, is in no other one. So an equation with a single unknown is solved.
-/// And the oldest unknown of all is a lead: to drop its equation is to forget that unknown, and
-/// nothing else.
+/// kept in reduced echelon form, with unknowns ordered by when they were first missed: the first
+/// unknown of an equation, its *lead*, is in no other equation. So an equation with a single
+/// unknown is solved. The oldest unknown of all is a lead, so dropping its equation forgets that
+/// unknown and nothing else.
 ///
 /// An unknown may be a packet that the owner once had and no longer keeps. It is recovered again,
 /// and the owner ignores it.
@@ -218,8 +218,8 @@ impl<Id: Copy + Ord> Decoder<Id> {
         self.evicted
     }
 
-    /// Equations that turned out to be no packet's, so far: a repair's sum was wrong, or a packet
-    /// is not the one that the repair's sender had.
+    /// Equations so far that led to a contradiction: a repair's sum was wrong, or a packet differs
+    /// from the one that the repair's sender had.
     pub fn contradictions(&self) -> u64 {
         self.contradictions
     }

@@ -129,7 +129,7 @@ enum Arrival {
     Packet(u32),
 }
 
-/// Packets 0 to 23: which are lost, which of those come late, and repairs of some.
+/// Packets 0 to 23: the lost ones, the late ones among them, and repairs of some.
 fn arrivals() -> impl Strategy<Value = (BTreeSet<u32>, Vec<Arrival>)> {
     let ids = proptest::collection::btree_set(0u32..24, 1..10);
     let repairs = (ids, 0u32..60, any::<u64>()).prop_map(|(ids, seed, order)| {
