@@ -52,7 +52,7 @@ impl Server {
                 true => traveller.walker.previous,
                 false => traveller.walker.at,
             };
-            // It was sent by who takes this server for the owner.
+            // The sender takes this server for the owner.
             if self.part.owner(vertex) != Some(cx.node) {
                 misled.push(vertex);
                 traveller.detours += 1;
@@ -98,9 +98,9 @@ impl Server {
         cx.count(counter, walkers as u64);
     }
 
-    /// The queue for walkers of this job that `from` sends, or the counter of those that are not
-    /// let in. Walkers come from their home or from a server of the graph: what others send would
-    /// be charged to a home that has not started it.
+    /// The queue for walkers of this job that `from` sends, or the counter of their refusal.
+    /// Walkers come from their home or from a server of the graph: any other node could charge them
+    /// to a home that has not started them.
     fn admit(&mut self, now: Instant, from: NodeId, head: &Head) -> Result<HomeId, CounterId> {
         if from != head.home && !self.part.is_server(from) {
             return Err(counters::WALKER_OF_STRANGER);
@@ -114,10 +114,10 @@ impl Server {
         })
     }
 
-    /// True if a walker is one that could have been sent here in good faith.
+    /// True if an honest node could have sent this walker here.
     pub(super) fn is_plausible(&self, head: &Head, traveller: &Traveller) -> bool {
         let Traveller { walker, path, detours, .. } = traveller;
-        // Where rows change, vertices come to be that this server has not heard of.
+        // Where rows change, there may be vertices that this server does not know yet.
         let vertices = if self.plan == 0 { self.part.vertices() } else { NOWHERE };
         // Its home would not have begun it if its path fitted no message at the end.
         let steps = u64::from(walker.steps) + u64::from(walker.steps_left);

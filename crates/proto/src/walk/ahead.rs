@@ -1,18 +1,18 @@
-//! What the next walkers of a queue will read, read together.
+//! Prefetches the memory that the next walkers of a queue will read.
 
 use std::hint::black_box;
 
 use super::part::Part;
 use super::walker::Walker;
 
-/// Walkers that are looked at together. A step waits for three reads of memory, one after the
-/// other; those of different walkers do not wait for each other.
+/// Walkers whose memory is prefetched together. A step waits for three dependent reads; those of
+/// different walkers overlap.
 pub(super) const AHEAD: usize = 32;
 
-/// Reads where the row of each walker is, then the edge that its next draw falls on, then who has
-/// the vertex that it leads to, so that they are near once it takes its step. Nothing hangs on what
-/// is read. Each read is made for all before the next one is made for any: a processor looks a few
-/// hundred instructions ahead, which is a few walkers if each takes all its reads in turn.
+/// Prefetches the row of each walker, then the edge of its next draw, then the owner of the vertex
+/// to which that edge leads. No result depends on what is read. The first read is made for all
+/// walkers, then the second, then the third: a processor looks a few hundred instructions ahead,
+/// which covers only a few walkers if each makes all its reads in turn.
 pub(super) fn touch<'a>(part: &Part, walkers: impl Iterator<Item = &'a Walker>) {
     let mut edges = [0; AHEAD];
     let (mut count, mut read) = (0, 0);
@@ -29,7 +29,7 @@ pub(super) fn touch<'a>(part: &Part, walkers: impl Iterator<Item = &'a Walker>) 
     black_box(places.fold(read, |read, place| read ^ place));
 }
 
-/// Reads who has the vertices of walkers that have come.
+/// Prefetches the owners of the vertices of walkers that have arrived.
 pub(super) fn touch_owners<'a>(part: &Part, walkers: impl Iterator<Item = &'a Walker>) {
     black_box(walkers.fold(0, |read, walker| read ^ part.place_ahead(walker.at)));
 }

@@ -1,4 +1,4 @@
-//! What servers that walk in supersteps tell each other beside walkers.
+//! Messages beside walkers between servers that walk in supersteps.
 
 use crate::core::field::fields;
 

@@ -18,13 +18,13 @@ const KEPT_MAX: usize = 64;
 pub(super) struct Bundler {
     /// By their keys. Nothing may wait in some of them.
     open: Vec<(Key, Bundle)>,
-    /// The place that was asked for last, and the one before: walkers come in crowds.
+    /// The last two places that were looked up: walkers come in bursts.
     latest: [usize; 2],
     /// Since when the oldest of these waits.
     oldest: Option<Instant>,
     walkers: usize,
     waits: Waits,
-    /// When it was looked at last, and about how long after the time before.
+    /// When the bundler was last polled, and about how long after the time before.
     looked: Instant,
     pause: Duration,
 }
@@ -42,11 +42,11 @@ enum Direction {
 struct Bundle {
     message: Message,
     bytes: usize,
-    /// Who came when: walkers that came in the same call count together.
+    /// Arrival times and counts: walkers that came in the same call count together.
     came: SmallVec<[(Instant, u32); 4]>,
 }
 
-/// What is to leave.
+/// An item that leaves the server.
 pub(super) enum Cargo {
     /// A walker that goes on.
     Walker(Traveller),
@@ -136,13 +136,13 @@ impl Bundler {
         self.walkers
     }
 
-    /// What waits, and for whom.
+    /// Waiting messages, with their receivers.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (NodeId, &Message)> {
         let waiting = self.open.iter().filter(|(_, bundle)| !bundle.is_empty());
         waiting.map(|((to, _, _), bundle)| (*to, &bundle.message))
     }
 
-    /// Since when somebody waits here.
+    /// The arrival time of the oldest waiting walker.
     pub(super) fn oldest(&self) -> Option<Instant> {
         self.oldest
     }

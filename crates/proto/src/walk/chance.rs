@@ -85,7 +85,7 @@ pub enum KindError {
     /// A walk of too many steps.
     #[error("walks of {0} steps: {max} are the most", max = Length::STEPS_MAX)]
     Steps(u32),
-    /// Labels are asked for where edges have none.
+    /// The walk selects by labels, and the graph has none.
     #[error("the graph's edges have no labels, which a metapath goes by")]
     Unlabelled,
 }

@@ -1,4 +1,4 @@
-//! What a server of walks is set to.
+//! The settings of a server of walks.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ pub enum Discipline {
     TailDrop,
     /// Some before it is full, more the longer it is. The paper's RQ.
     RedDrop,
-    /// As few as with `TailDrop`; those that `RedDrop` would drop are marked, and their source
-    /// hears of it. As ECN does for packets (RFC 3168).
+    /// As few as with `TailDrop`. Walkers that `RedDrop` would drop are marked, which signals
+    /// congestion to their source, as ECN does for packets (RFC 3168).
     RedMark,
 }
 
@@ -108,7 +108,7 @@ pub enum Recovery {
     /// Other walks are generated until the requested number has *finished*: the paper's. Favours
     /// short walks.
     Regenerate,
-    /// The same walk is done again, over the same path. Every walk that was asked for is done.
+    /// The same walk is done again, over the same path. Every requested walk is done.
     Reexecute,
 }
 
@@ -262,8 +262,8 @@ impl Config {
         }
     }
 
-    /// The same servers and pace with marks instead of drops, a queue that has room for 10,000, and
-    /// lost walks done again: every walk that is asked for is done, once.
+    /// The same servers and pace, with marks instead of drops, a queue for 10,000 walkers, and
+    /// re-execution of lost walks: every requested walk is done, once.
     pub fn exact() -> Config {
         let queue =
             QueueConfig { discipline: Discipline::RedMark, limit: 10_000, ..QueueConfig::paper() };

@@ -1,4 +1,4 @@
-//! A client's changes to a graph: each at the vertex's server, in order, whatever gets lost.
+//! A client's changes to a graph: each is made at the vertex's server, in order, despite losses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ type Cx<'a> = Context<'a, Server>;
 /// What a client asks of servers' rows.
 #[derive(Debug, Default)]
 pub(super) struct Editor {
-    /// What the application asked for, one after the other.
+    /// Requests of the application, served one after the other.
     queue: VecDeque<(u64, Vec<Edit>)>,
     present: Option<Present>,
     /// The number of the latest request.

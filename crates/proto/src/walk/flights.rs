@@ -22,7 +22,7 @@ pub struct Flight {
     pub walk: u64,
     /// Where it began.
     pub source: Vertex,
-    /// Steps that it is to take.
+    /// Steps until its end.
     pub length: u32,
     /// How often it was begun, this time included.
     pub attempt: u8,
@@ -36,8 +36,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// When it was begun for this attempt; of those between the first and the latest it is not
-    /// known any more.
+    /// When this attempt began; known only for the first and the latest attempt.
     pub fn begun(&self, attempt: u8) -> Option<Instant> {
         match attempt {
             1 => Some(self.first_sent),
@@ -46,7 +45,7 @@ impl Flight {
     }
 }
 
-/// Each flight is in a cache line of its own: places are asked for in any order.
+/// Each flight has a cache line of its own, since places are accessed in any order.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct CacheLine;
@@ -69,7 +68,7 @@ impl Flights {
         self.slots.len()
     }
 
-    /// Steps that they are to take, and one for each.
+    /// Steps of all walks until their ends, and one for each walk.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -119,8 +118,8 @@ impl Flights {
         self.flight(token).filter(is_awaited)
     }
 
-    /// Reads the places of these tokens together, so that they are near once each is asked for:
-    /// among many walks under way each is a read of memory, which do not wait for each other.
+    /// Prefetches the places of these tokens: among many walks under way each access is a cache
+    /// miss, and misses overlap if they are issued together.
     pub fn touch(&self, tokens: impl Iterator<Item = u64>) {
         let read = tokens.filter_map(|token| self.slots.generation(walk_of(token).place()));
         std::hint::black_box(read.fold(0, |all, generation| all ^ generation));

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-/// A vertex: its place in the graph, from 0. The ids of a file are mapped to these and back by who
-/// reads it.
+/// A vertex: its place in the graph, from 0. The reader of a file maps the file's ids to these and
+/// back.
 pub type Vertex = u32;
 
 /// A directed graph in compressed sparse rows; an undirected one has each edge both ways.
@@ -30,9 +30,9 @@ pub enum GraphError {
     Offsets {
         /// The first vertex whose row is impossible.
         vertex: u64,
-        /// Where its row is said to begin.
+        /// The offset at which its row begins.
         from: u64,
-        /// Where it is said to end.
+        /// The offset at which it ends.
         to: u64,
         /// How many edges there are.
         edges: u64,
@@ -42,7 +42,7 @@ pub enum GraphError {
     NoSuchVertex {
         /// Where the edge begins.
         from: Vertex,
-        /// Where it is said to lead.
+        /// Its invalid target.
         to: Vertex,
         /// How many vertices there are.
         vertices: u64,

@@ -1,4 +1,5 @@
-//! The graph at a server: it is given its part by a client, changes rows, gives vertices away.
+//! A server's part of the graph: it receives the part from a client, changes rows, and moves
+//! vertices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(super) struct Holder {
     /// Vertices on their way to other servers: when they were given last, and their bytes.
     given: BTreeMap<Vertex, (Instant, usize)>,
     given_bytes: usize,
-    /// How walkers passed before a client asked for something else.
+    /// The setting for passing walkers before a client replaced it.
     own: Option<PassConfig>,
 }
 
@@ -316,7 +317,7 @@ impl Server {
         cx.send(from, Lane::Stream, message);
     }
 
-    /// Gives a vertex to its next server, if it is to go and has not just been given.
+    /// Sends a vertex to its next server, if a move is pending and the vertex is not under way.
     fn give(&mut self, cx: &mut Cx<'_>, vertex: Vertex) {
         if self.holder.given.contains_key(&vertex) {
             return;
@@ -365,7 +366,7 @@ impl Server {
         self.give(cx, vertex);
     }
 
-    /// Tells another server who has vertices that it took this server for the owner of.
+    /// Tells another server the owners of vertices that it attributed to this server.
     pub(super) fn tell_moved(&self, cx: &mut Cx<'_>, to: NodeId, vertices: &[Vertex]) {
         let mut places = Vec::new();
         for &vertex in vertices.iter().take(VERTICES_TOLD_MAX) {

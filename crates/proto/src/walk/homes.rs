@@ -50,7 +50,7 @@ impl HomeId {
 pub(super) enum Barred {
     /// Walkers of [`HOMES_MAX`] other homes wait.
     TooMany,
-    /// It has not been heard for too long.
+    /// It has been silent for too long.
     Silent,
 }
 

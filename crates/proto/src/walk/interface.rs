@@ -1,4 +1,4 @@
-//! What an application says to a server of walks, and hears from it.
+//! Commands of an application to a server of walks, and events to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,9 +96,9 @@ pub enum Command {
     Consumed(JobId, usize),
     /// This server is where the bytes say, in a form that drivers of sockets read.
     Serve(Bytes),
-    /// Servers are to have this graph. Only a client gives one.
+    /// Give this graph to the servers. Only a client does so.
     Supply(Box<Supply>),
-    /// Rows are to change, in this order; the number comes back with what became of it.
+    /// Change rows, in this order. The number returns with the results.
     Edit(u64, Vec<Edit>),
 }
 
@@ -149,7 +149,7 @@ impl UnderWay {
 /// What became of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobReport {
-    /// Walks that were asked for, without those before the first that is wanted.
+    /// Walks that were requested, without those before the first that is wanted.
     pub walks: u64,
     /// Walks that are done.
     pub finished: u64,
@@ -159,7 +159,7 @@ pub struct JobReport {
     pub generated: u64,
     /// Steps of the walks that are done.
     pub steps: u64,
-    /// Walkers that the server itself dropped and heard of at once.
+    /// Walkers that this server itself dropped, and so counted as lost at once.
     pub direct: u64,
     /// Walkers that were presumed lost because they took too long.
     pub timeouts: u64,
@@ -229,7 +229,7 @@ pub enum SupplyFault {
     /// Weights are missing.
     #[error("the graph's edges have weights, and what they are is not said")]
     Weights,
-    /// How walkers are to pass servers is out of range.
+    /// The setting for passing walkers is out of range.
     #[error(transparent)]
     Pass(#[from] ConfigError),
     /// A server has another graph.
@@ -269,7 +269,7 @@ pub enum Refusal {
     /// A source is not a vertex.
     #[error("source {0} is not a vertex: there are {1}")]
     NoSuchSource(Vertex, u32),
-    /// Nothing is asked for.
+    /// The job has no walks.
     #[error("no walks are asked for: sources and walks are at least 1 each")]
     NoWalks,
     /// All walks are before the first that is wanted.
@@ -286,7 +286,7 @@ pub enum Refusal {
     TooLong(u32, u32),
 }
 
-/// A graph that servers are to have, and how its vertices are shared out.
+/// A graph for servers, and the assignment of its vertices.
 #[derive(Clone, Debug)]
 pub struct Supply {
     /// The name of graph and owners: another for other ones. Not 0.
@@ -295,7 +295,7 @@ pub struct Supply {
     pub graph: Arc<Graph>,
     /// Its weights as they were given, row by row, if it has any.
     pub weights: Option<Arc<Vec<f32>>>,
-    /// Who has which vertex.
+    /// The owner of each vertex.
     pub owners: Arc<Owners>,
     /// Where the servers are, in a form that drivers of sockets read; empty elsewhere.
     pub addresses: Vec<Bytes>,

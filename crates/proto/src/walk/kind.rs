@@ -1,4 +1,4 @@
-//! What a walk does at a vertex, and when it ends.
+//! How a walk chooses its next vertex, and when it ends.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl Node2Vec {
         self.q
     }
 
-    /// With which chance a candidate is accepted: one that leads back, one that the last vertex
-    /// leads to as well, any other.
+    /// The acceptance probability of a candidate: of one that leads back, of a neighbour of the
+    /// last vertex, and of any other.
     pub fn chances(self) -> [Chance; 3] {
         [self.back, self.near, self.far]
     }
@@ -88,7 +88,7 @@ pub enum Step {
     DeadEnd,
 }
 
-/// Candidates that a walk looks at before it gives others a turn.
+/// Candidates that a walk tries before it gives other walks a turn.
 const TRIALS_MAX: u32 = 1024;
 
 impl Kind {

@@ -1,4 +1,4 @@
-//! Jobs of which walkers are here.
+//! The jobs of the walkers that are here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::message::Head;
 use crate::core::NodeId;
 
-/// Jobs that are known at most: of those without a walker here, any is forgotten for a new one.
+/// The most known jobs: for a new job, one without a walker here is forgotten.
 const JOBS_MAX: usize = 4096;
 /// Of these, jobs of one home at most: it is one of its own that is forgotten then.
 const JOBS_OF_HOME_MAX: usize = 1024;
@@ -20,7 +20,7 @@ pub(super) struct SlotId(u32);
 pub(super) struct Known {
     slots: Vec<Slot>,
     index: BTreeMap<(NodeId, u64), u32>,
-    /// The place asked for last.
+    /// The place of the last look-up.
     latest: u32,
 }
 

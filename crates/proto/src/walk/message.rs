@@ -1,4 +1,4 @@
-//! What servers of walks send each other, and its form in bytes.
+//! Messages between servers of walks, and their encoding.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub const DETOURS_MAX: u8 = 63;
 /// What every walker of a job has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// Who generates the walkers, and hears of their ends.
+    /// The node that generates the walkers and gets their results.
     pub home: NodeId,
     /// The job, among those of its home: drawn at random.
     pub job: u64,
@@ -338,7 +338,7 @@ pub fn ended_head_bytes() -> usize {
     1 + 8 + 1 + 2
 }
 
-/// Bytes of paths. None are looked at where none travel along.
+/// Bytes of paths; zero without iteration if walkers carry none.
 fn path_bytes<'a>(trail: Trail, paths: impl Iterator<Item = &'a [Vertex]>) -> usize {
     if trail == Trail::None { 0 } else { paths.map(size_of_val).sum() }
 }

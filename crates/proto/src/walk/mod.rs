@@ -118,7 +118,7 @@ enum JobOf<'a> {
 
 /// A server of walks, and the home of those that its application asks for.
 ///
-/// Any node can be a home: one that has no vertices is a client.
+/// Any node can be a home: a node without vertices is a client.
 #[derive(Debug)]
 pub struct Server {
     config: Config,
@@ -153,13 +153,13 @@ pub struct Server {
     steps: Option<Box<Steps>>,
 }
 
-/// Labels that are looked at in the time of a step.
+/// Labels that a server can read in the time of a step.
 const LABELS_OF_STEP: u64 = 256;
 
 /// For when timers are set.
 #[derive(Debug, Default)]
 struct Armed {
-    /// Whether the worker goes on by itself: who comes queues up.
+    /// Whether the worker runs already: walkers that arrive join the queue.
     is_working: bool,
     generate: Deadline,
     deadline: Deadline,
@@ -561,7 +561,8 @@ impl Server {
         }
     }
 
-    /// The end of a call: tells what is done, begins what is due, lets leave what is to leave.
+    /// The end of a call: reports finished walks, begins those that are due, and sends bundles that
+    /// are due.
     fn settle(&mut self, cx: &mut Context<'_, Server>) {
         if self.steps.is_some() {
             return self.end_steps(cx);
@@ -660,7 +661,7 @@ impl Protocol for Server {
     type Shared = ();
 
     fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        // A driver has found out who is at the address of a server.
+        // A driver has found which node is at the address of a server.
         let is_looking = self.is_client && self.supplier.is_none();
         if is_looking && matches!(state, PeerState::Up { .. }) {
             cx.send(peer, Lane::Datagram, Message::Upkeep(0, Box::new(Upkeep::Who)));
@@ -695,8 +696,8 @@ impl Protocol for Server {
         match timer {
             Timer::Work if self.steps.is_some() => self.work_steps(cx),
             Timer::Work => self.work(cx),
-            // Whichever fire it is: one that does not count finds nothing to do. For this one the
-            // end of the call looks who has waited long enough.
+            // A stale timer finds nothing to do, so every fire is treated alike. After this one,
+            // the end of the call sends the bundles that have waited long enough.
             Timer::Leave => {
                 self.armed.leave.fired(cx.now);
             }

@@ -1,4 +1,4 @@
-//! What a server notes of rows that walkers draw from.
+//! A server's record of the rows that walkers draw from.
 
 use std::cell::Cell;
 

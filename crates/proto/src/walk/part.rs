@@ -1,4 +1,5 @@
-//! A server's part of a graph, and who has the rest: both may change while walks are under way.
+//! A server's part of a graph, and the owners of the rest: both may change while walks are under
+//! way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use super::rows::{Change, EditFault, OwnRow};
 use crate::core::NodeId;
 use crate::core::field::fields;
 
-/// Who has which vertex.
+/// The owner of each vertex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owners {
     servers: Vec<NodeId>,
@@ -35,8 +36,8 @@ impl Owners {
         is_possible.then_some(Owners { servers, sorted, owners })
     }
 
-    /// Who has a vertex. Those beyond the last one go to the servers by turns; none if there are
-    /// no servers.
+    /// The owner of a vertex. Vertices beyond the last one go to the servers in turn; `None` if
+    /// there are no servers.
     pub fn owner(&self, vertex: Vertex) -> Option<NodeId> {
         self.servers.get(self.place(vertex)).copied()
     }
@@ -79,13 +80,13 @@ impl Owners {
 #[derive(Clone, Debug, PartialEq)]
 struct Changed {
     owner: NodeId,
-    /// How often it has gone from server to server: who knows of more knows better.
+    /// How many times it has moved: the report with the highest number is the newest.
     epoch: u32,
     /// How often its row has changed.
     version: u32,
     /// Its edges, if they are here and other than in the graph.
     row: Option<Box<OwnRow>>,
-    /// To whom it is on its way.
+    /// The server to which it is moving.
     moving: Option<NodeId>,
 }
 
@@ -130,7 +131,7 @@ fields! {
     }
 }
 
-/// What a node knows of a graph: who has which vertex, and the rows of its own.
+/// A node's view of a graph: the owner of each vertex, and the rows of its own.
 #[derive(Clone, Debug)]
 pub struct Part {
     me: NodeId,
@@ -147,8 +148,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// What server `me` has of a graph: rows of others may be empty in it. A client has none, but
-    /// is to know what the graph's edges carry.
+    /// The part of server `me` in a graph: rows of other servers may be empty in it. A client has
+    /// no rows, but must know which attributes the graph's edges carry.
     pub fn new(me: NodeId, graph: Arc<Graph>, owners: Arc<Owners>) -> Part {
         let vertices = owners.vertices();
         let (is_weighted, is_labelled) = (graph.is_weighted(), graph.is_labelled());
@@ -184,7 +185,7 @@ impl Part {
         Part::new(me, Arc::new(none), Arc::new(Owners::default()))
     }
 
-    /// Who has a vertex; none if there are no servers.
+    /// The owner of a vertex; `None` if there are no servers.
     #[inline]
     pub fn owner(&self, vertex: Vertex) -> Option<NodeId> {
         match self.changed_of(vertex) {
@@ -304,7 +305,7 @@ impl Part {
         Outcome::Busy
     }
 
-    /// A vertex that is on its way: to whom, and as its next server is to have it.
+    /// A vertex that is moving: its next server, and the message for it.
     pub fn given(&self, vertex: Vertex) -> Option<(NodeId, Given)> {
         let changed = self.changed_of(vertex)?;
         let (to, epoch) = (changed.moving?, changed.epoch.saturating_add(1));
@@ -430,7 +431,7 @@ impl Part {
         self.graph.target_of(edge)
     }
 
-    /// Among the servers, the place of the one that has this vertex.
+    /// The place of the vertex's owner among the servers.
     #[inline]
     pub(super) fn place_ahead(&self, vertex: Vertex) -> usize {
         self.owners.place(vertex)

@@ -10,7 +10,7 @@ use crate::core::{Instant, Rng};
 pub enum Verdict {
     /// It enters.
     Enter,
-    /// It enters, and its source is to hear that the queue grows.
+    /// It enters marked, to signal to its source that the queue grows.
     Mark,
     /// It is lost, early: the queue has room.
     Early,
@@ -26,7 +26,7 @@ pub enum Verdict {
 pub struct Red {
     /// Average length, walkers.
     average: f64,
-    /// Walkers since the last one that was dropped or marked; none right after it.
+    /// Walkers since the last one that was dropped or marked; 0 right after it.
     count: u32,
     /// Since when the queue is empty.
     empty_since: Option<Instant>,

@@ -1,4 +1,4 @@
-//! How long walks take.
+//! Round-trip times of walks, and their time-outs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A job at its home: which walk comes next, and what became of the others.
+//! A job at its home: the next walk to begin, and the walks that have begun.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const DROPPED_WAIT: Duration = Duration::from_millis(1);
 /// Walks that have to finish before the time they take is believed.
 const SAMPLES_MIN: u64 = 3;
 
-/// How many times as long a walk is waited for while none that was begun later has come home.
+/// A walk may take this many time-outs while no walk that began later has come home.
 const PATIENCE: u32 = 4;
 
-/// The time that a walk takes, in steps by which it may be looked at later.
+/// The usual time of a walk is divided into this many intervals, at whose ends it is checked.
 const LOOKS: u64 = 32;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -59,7 +59,7 @@ pub(super) struct Run {
     trip: RoundTrip,
     slack: Slack,
     lateness: Lateness,
-    /// When the walk was begun that was begun last of those that have come home.
+    /// The latest begin time among the walks that have come home.
     newest_home: Instant,
     began: Instant,
 }
@@ -78,7 +78,7 @@ struct Paced {
     due: Instant,
     /// Generations that are still to be followed by a gap.
     slow: u32,
-    /// Losses, or marks, that were heard of since the last generation.
+    /// Losses, or marks, since the last generation.
     signals: u32,
     /// With `Regenerate`: the source whose turn it is.
     vertex: VertexTurn,
@@ -279,17 +279,16 @@ impl Run {
         if self.regenerates() {
             return last;
         }
-        // Walks that take long need not be looked at to the millisecond: those that are looked at
-        // together are cheaper.
+        // Long walks need no check to the millisecond: checking several together is cheaper.
         let usual = self.usual(config, flight);
         let grain = (usual.as_millis() as u64 / LOOKS).max(1).next_power_of_two() * NANOS_PER_MILLI;
         let look = (now + usual).as_nanos().div_ceil(grain).saturating_mul(grain);
         last.min(Instant::from_nanos(look))
     }
 
-    /// Until when a walk that has taken too long is waited for all the same: while none that was
-    /// begun after it has come home, all may be late for the same reason, such as a process that
-    /// had to wait for its processor. Source of the idea: RFC 8985 (RACK), section 3.
+    /// Until when an overdue walk is still waited for. While no walk that began later has come
+    /// home, all may be late for one reason, such as a process that waits for its processor. Source
+    /// of the idea: RFC 8985 (RACK), section 3.
     fn patience(&self, config: &Config, flight: &Flight, now: Instant) -> Instant {
         let is_unknown = self.trip.samples() < SAMPLES_MIN;
         // At the end of a job no walks begin after this one, and few are re-executed without need.
@@ -387,7 +386,7 @@ impl Run {
         })
     }
 
-    /// A walker was dropped right here: its source hears of it at once, if it is to.
+    /// A walker was dropped by this server: its source learns of it at once, if so configured.
     pub(super) fn on_dropped_here(&mut self, config: &Config, now: Instant, token: u64) -> Lost {
         // Of a walk whose later walkers are under way this one is not missed.
         if self.flights.awaited(token).is_none() {
@@ -532,7 +531,7 @@ impl Paced {
             Control::Loss => Duration::ZERO,
         };
         self.due = self.due + self.config.interval + gap;
-        // Who could not generate for long does not make up for it.
+        // A generator that was held up for long does not catch up.
         let behind = self.config.interval * 64;
         self.due = self.due.max(now - behind);
     }

@@ -34,7 +34,7 @@ impl Runs {
         self.is_dirty
     }
 
-    /// All jobs were looked at.
+    /// All jobs have been checked.
     pub(super) fn clear_dirty(&mut self) {
         self.is_dirty = false;
     }

@@ -1,4 +1,4 @@
-//! What can be seen of a server from outside: by checkers, figures and tests.
+//! A server's state as seen from outside, for checkers, figures and tests.
 
 use super::Server;
 use super::census::Census;
@@ -34,7 +34,7 @@ impl Server {
             .map(|queued| (&**self.known.head(queued.job), &queued.traveller))
     }
 
-    /// What waits for company to leave: to whom, and what would leave now.
+    /// Waiting bundles: their receivers, and the messages that would leave now.
     pub fn leaving(&self) -> impl Iterator<Item = (NodeId, &Message)> {
         self.bundler.waiting()
     }

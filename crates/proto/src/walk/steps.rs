@@ -3,7 +3,7 @@
 //! In a superstep each server takes one step with every walker that it has. Then it sends the
 //! walkers that leave it, in as few messages as possible, and waits until all servers have done so.
 //! A server that is done early waits for the slowest one. The first server is the coordinator: it
-//! collects who is ready and starts the next superstep.
+//! counts the servers that are ready and starts the next superstep.
 //!
 //! Source: the slides' description of synchronous engines (a master server is needed; a server that
 //! is done early waits for the slow ones); Valiant, *A Bridging Model for Parallel Computation*,
@@ -52,7 +52,7 @@ pub(super) struct Steps {
     early: Vec<QueuedWalker>,
     leaving: BTreeMap<NodeId, Leaving>,
     peers: BTreeMap<NodeId, Peer>,
-    /// At the coordinator: who is ready, and how many walks each has left.
+    /// At the coordinator: the servers that are ready, and how many walks each has left.
     ready: BTreeMap<NodeId, u64>,
     /// Walkers that are served when the timer fires.
     turn: usize,

@@ -1,4 +1,5 @@
-//! A client's side of the graph: each server is given its part, and again if it has lost it.
+//! A client's side of the graph: it gives each server its part, and again if the server has lost
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ type Cx<'a> = Context<'a, Server>;
 pub(super) struct Supplier {
     supply: Supply,
     feeds: Vec<Feed>,
-    /// How far it was when the application was told last.
+    /// The progress in the last report to the application.
     reached: u64,
     /// All servers have had their parts once.
     is_told: bool,
@@ -74,7 +75,7 @@ impl Supply {
         }
     }
 
-    /// What a client knows of it: who has which vertex.
+    /// A client's view of the graph: the owner of each vertex.
     fn part(&self, me: NodeId) -> Part {
         let none = Graph::from_edges(0, []).expect("no edge is wrong");
         let (is_weighted, is_labelled) = (self.graph.is_weighted(), self.graph.is_labelled());
@@ -136,7 +137,7 @@ impl Feed {
         }
     }
 
-    /// The next piece, by who has which vertex as far as the client knows; none at the end.
+    /// The next piece, with owners as the client knows them; `None` at the end.
     fn chunk(&self, supply: &Supply, part: &Part) -> Option<(Chunk, Position)> {
         let vertices = supply.owners.vertices();
         let mut at = self.next;
@@ -302,7 +303,7 @@ impl Server {
             if feed.ask_at(is_busy).is_none_or(|at| at > cx.now) {
                 continue;
             }
-            // Who was not asked is not silent.
+            // A server that was not asked does not count as silent.
             let pause = cx.now.since(feed.asked);
             if pause > LOOK_EVERY * 2 {
                 feed.heard = cx.now;

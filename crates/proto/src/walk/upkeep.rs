@@ -1,4 +1,4 @@
-//! What servers and their clients say to each other of the graph, and its form in bytes.
+//! Messages of servers and clients about the graph, and their encoding.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ pub const VERTICES_MAX: usize = 256;
 /// Most bytes of a server's address.
 pub(super) const ADDRESS_BYTES_MAX: usize = 64;
 
-/// What there is to know before parts of a graph are given to servers.
+/// The description of a graph that precedes its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The name of the graph and of who has which vertex: another for other ones. Not 0.
+    /// The identifier of the graph and of the assignment of its vertices. Not 0.
     pub id: u64,
     /// How many vertices there are.
     pub vertices: u32,
@@ -50,7 +50,8 @@ fields! {
     }
 }
 
-/// A piece of a server's part: who has the next vertices, and the edges of those that are its own.
+/// A piece of a server's part: the owners of the next vertices, and the edges of its own among
+/// these.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chunk {
     /// Where it begins.
@@ -348,7 +349,8 @@ fn encode_pass(PassConfig { queue, bundle }: &PassConfig, head: &mut impl BufMut
     head.put_u32(bundle.deadline.as_micros() as u32);
 }
 
-/// How walkers are to pass. What is out of range is refused here, so that no server is set to it.
+/// The setting for passing walkers. Values out of range are refused here, so that no server applies
+/// them.
 fn decode_pass(bytes: &mut Bytes) -> Result<PassConfig, DecodeError> {
     let place = take_u8(bytes)?;
     let discipline = DISCIPLINES.get(usize::from(place));

@@ -1,8 +1,8 @@
-//! How long walkers wait for company.
+//! How long walkers wait in bundles before they leave.
 
 use std::time::Duration;
 
-/// Parts of the deadline that are told apart.
+/// Number of classes within the deadline.
 const PARTS: usize = 16;
 /// None at all, those within the deadline, those a little later, and all that were longer.
 const CLASSES: usize = 2 * PARTS;

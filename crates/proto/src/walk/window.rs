@@ -12,9 +12,9 @@ use crate::parts::token_bucket::{TokenBucket, time_for};
 const LOSS_MAX: f64 = 0.1;
 /// The part of the share of losses that the latest window makes up.
 const LOSS_GAIN: f64 = 1.0 / 16.0;
-/// The part of the marked share that the latest round trip makes up. Source: Alizadeh et al., *Data
-/// Center TCP*, SIGCOMM 2010, g, for round trips of microseconds: 1/16 of those that walks take
-/// would be remembered for seconds.
+/// The weight of the latest round trip in the marked share. Source: g of Alizadeh et al., *Data
+/// Center TCP*, SIGCOMM 2010. Its 1/16 is for round trips of microseconds; with those of walks the
+/// window would remember marks for seconds.
 const GAIN: f64 = 1.0 / 4.0;
 
 /// A window of walks under way.
@@ -37,18 +37,17 @@ pub(super) struct Window {
     clean: u32,
     /// Smoothed time that a walk takes.
     trip_nanos: f64,
-    /// Lets a window's worth of walks be begun in a round trip, and a little more: what came home
-    /// in a crowd is not to leave as one and meet queues as one, round after round. Source of the
-    /// idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a Congestion Control
-    /// Algorithm*, SIGCOMM 1991; the shares are Linux's for TCP (`tcp_pacing_ss_ratio`,
-    /// `tcp_pacing_ca_ratio`).
+    /// Paces a window's worth of walks, and a little more, over a round trip. Pacing prevents a
+    /// burst of completions from becoming a burst of departures, which would meet queues as a burst
+    /// again. Source of the idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a
+    /// Congestion Control Algorithm*, SIGCOMM 1991; the shares are Linux's for TCP
+    /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
     pacer: TokenBucket,
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
-    /// When it was last cut for more than a few marks, or ended to double. Marks of walks that were
-    /// begun before then, which may come home for several round trips, asked for what is done
-    /// already.
+    /// When it was last cut for more than a few marks, or ended doubling. Marks of walks that began
+    /// before then may arrive for several round trips, and have no further effect.
     cut: Instant,
 }
 
@@ -57,9 +56,9 @@ pub(super) struct Window {
 enum Phase {
     /// By as much again each round trip: no queue has been full yet.
     Doubling,
-    /// By a quarter: none has been since it doubled. A window that doubles may fill queues with
-    /// what it begins in crowds before the way is full. Source of the idea, and of the quarter: RFC
-    /// 9406, *HyStart++*, conservative slow start.
+    /// By a quarter: no queue has been full since it doubled. A doubling window begins walks in
+    /// bursts, which may fill queues before the path is full. Source of the idea, and of the
+    /// quarter: RFC 9406, *HyStart++*, conservative slow start.
     Rising,
     /// By a constant each millisecond.
     Steady,
@@ -78,7 +77,7 @@ struct Epoch {
 }
 
 /// The share of lost walks, judged over at least as many walks as were under way. Losses become
-/// known later than completions, and in bursts. Once no more walks begin, the last results are
+/// known later than completions, and in bursts. After the last walk has begun, the last results are
 /// losses only, of walks that most of their contemporaries have long overtaken.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
@@ -95,17 +94,17 @@ const PACE_DOUBLING: f64 = 2.0;
 const PACE: f64 = 1.25;
 /// What was not begun in this time may be made up for: shorter round trips are not paced.
 const CATCH_UP: Duration = Duration::from_millis(10);
-/// The least time between crowds of paced walks.
+/// The least time between bursts of paced walks.
 const PACED_EACH: Duration = Duration::from_millis(1);
 
-/// The most that a window grows by in a round trip after one with marks is the square root of so
-/// many times its walks, a thirteenth of 65,536, and a fifth of itself. Where round trips are long
-/// a constant would be too much for queues, or too little for the way; a share of the window would
-/// leave small ones small beside large ones. Source of the idea: Bansal and Balakrishnan, *Binomial
-/// Congestion Control Algorithms*, INFOCOM 2001.
+/// The most growth of a window in a round trip after one with marks: the square root of this many
+/// times its walks (a thirteenth of a window of 65,536), and at most a fifth of the window. Where
+/// round trips are long, a constant would be too much for queues or too little for the path; a
+/// share of the window would keep small windows small beside large ones. Source of the idea: Bansal
+/// and Balakrishnan, *Binomial Congestion Control Algorithms*, INFOCOM 2001.
 const GROWTH: f64 = 384.0;
-/// The share of marks that is too little to end its doubling, or its rise after that: so few say
-/// that walks met in a crowd, not that there is no room for more.
+/// A share of marks that is too small to end its doubling or its rise: so few marks show that walks
+/// met in a burst, not that the path is full.
 const MARKED_FEW: f64 = 0.01;
 /// Round trips without marks after which it grows no faster: twice as fast after each of them.
 const CLEAN_MAX: u32 = 3;
@@ -271,7 +270,7 @@ impl Window {
         if self.phase == Phase::Doubling && marked as f64 > self.walks * MARKED_FEW {
             return self.end_doubling(now);
         }
-        // A share of a few says little, or of those that were faster than most.
+        // The share among a few walks, or among the fastest, is not representative.
         let is_enough = ended >= (self.config.batch as u64).max(home / 16);
         if is_enough && now.since(began).as_nanos() as f64 >= self.trip_nanos {
             // A walk may be marked here and on its way.
@@ -376,7 +375,7 @@ mod tests {
         let mut window = after(10, 0);
         let before = window.walks;
         let (now, all) = (Instant::ZERO + TRIP * 20, before as usize);
-        // A twentieth gets lost, and is heard of when all others are home.
+        // A twentieth is lost, which shows after all others are home.
         for home in 0..all * 19 / 20 {
             window.on_ended(now, Some(now - TRIP), Some(TRIP), false, all - home);
         }

@@ -116,7 +116,7 @@ impl Bench {
         self.sent().into_iter().flat_map(walkers).collect()
     }
 
-    /// What the application was told since it was asked last, each as a line.
+    /// Events to the application since the last call, each as a line.
     pub fn told(&mut self) -> Vec<String> {
         let line = |event| match event {
             Event::Walks(job, walks) => {

@@ -122,7 +122,7 @@ fn who_has_begun_anew_learns_how_often_a_vertex_has_moved() {
     let (mut a, mut b) = parts();
     hand_over(&mut a, &mut b, 0);
     hand_over(&mut b, &mut a, 0);
-    // It is given its part again by who does not know of the moves.
+    // A client that does not know of the moves gives it its part again.
     let (mut a, _) = parts();
     assert_eq!(a.edit(0, &Change::Move { to: 1 }, MAX), Outcome::Busy);
     let (_, given) = a.given(0).unwrap();
@@ -192,7 +192,7 @@ fn a_part_comes_in_pieces_of_any_size_and_none_counts_twice() {
     assert_eq!(part.row(0).map(|row| row.targets.to_vec()), Some(vec![1, 2]));
     assert_eq!(part.row(2).map(|row| row.targets.to_vec()), Some(vec![0]));
     assert!(part.row(1).is_none() && part.owner(1) == Some(B));
-    // Another graph only takes its place if it is to.
+    // Another graph replaces it only on request.
     assert_eq!(
         held(&mut bench, 6, Upkeep::Open(Opening { plan: plan(6), replaces: false })),
         Holding::Other(5)

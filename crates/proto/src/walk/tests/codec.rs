@@ -29,7 +29,7 @@ fn path(trail: Trail, steps: u32) -> impl Strategy<Value = Vec<Vertex>> {
     prop::collection::vec(any::<u32>(), count..=count)
 }
 
-/// A walker as it is after its way: what its kind does not need is not told.
+/// A walker as it is after decoding: fields that its kind does not need are not encoded.
 fn traveller(kind: Kind, trail: Trail) -> impl Strategy<Value = Traveller> {
     let is_node2vec_with_versions = matches!(kind, Kind::Node2Vec(_)) && trail == Trail::Versions;
     let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>());

@@ -1,4 +1,4 @@
-//! Walkers of several homes at one server: who is let in, and whose turn it is.
+//! Walkers of several homes at one server: admission, and the order of service.
 
 use std::time::Duration;
 

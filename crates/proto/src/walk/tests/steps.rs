@@ -61,7 +61,7 @@ impl Cluster {
         }
     }
 
-    /// Takes what a server sent and told.
+    /// Collects the messages and events of a server.
     fn collect(&mut self, server: u32) {
         let bench = &mut self.benches[server as usize];
         for (to, message) in bench.sent() {
@@ -112,8 +112,9 @@ impl Cluster {
                 let spread = self.superstep.iter().skip(1).map(|at| superstep.abs_diff(*at)).max();
                 assert!(spread <= Some(1), "{:?}", self.superstep);
             }
-            // A step is taken in each superstep at most: who is ahead of the receiver waits there.
-            // The coordinator begins a superstep by itself, before it tells the others.
+            // A walker takes one step in each superstep at most: one that is ahead of the receiver
+            // waits there. The coordinator begins a superstep by itself, before it tells the
+            // others.
             Message::Walkers { walkers, .. } if to != 0 => {
                 for walker in walkers {
                     assert!(walker.walker.steps <= self.superstep[to as usize] + 1);
