@@ -35,7 +35,7 @@ fn remind_pause(ack_after: Duration, reminders: u32) -> Duration {
 }
 
 impl Chain {
-    /// What has come of a flow is acknowledged now if it is much, else soon.
+    /// Acknowledges progress of a flow: at once if it is large, else soon.
     pub(super) fn acknowledge_if_due(&mut self, cx: &mut Cx<'_>, flow: usize) {
         if Some(self.flows[flow].rank) == self.rank {
             return self.settle_own(cx);

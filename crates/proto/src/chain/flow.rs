@@ -26,7 +26,7 @@ pub(super) struct Complete {
     pub(super) payload: Payload,
 }
 
-/// How much of one origin a member takes in.
+/// Limits on what a member holds of one origin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// Blocks from the credit on.

@@ -9,7 +9,7 @@ use super::message::Frame;
 use super::{Chain, Cx};
 use crate::core::ViewId;
 
-/// How far one origin's blocks have come here.
+/// How far one origin's blocks have arrived here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// The origin's rank.

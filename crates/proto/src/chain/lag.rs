@@ -1,4 +1,4 @@
-//! How far a member's own blocks are behind those of others on a hop.
+//! How far a member's own blocks lag behind those of others on a hop.
 //!
 //! A member with a busy hop lets blocks of other origins pass before its own: short queues at each
 //! hop keep the latency of a loaded ring low. It stops yielding once another origin has sent

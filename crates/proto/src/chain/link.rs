@@ -6,7 +6,7 @@ use super::lag::Lag;
 use super::message::Message;
 use crate::core::{Lane, NodeId, ViewId};
 
-/// What was sent on one hop and not yet acknowledged: names of blocks, not the blocks.
+/// A block that was sent on one hop and is not yet acknowledged: its name, not its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) origin: u32,
@@ -137,7 +137,7 @@ impl OutLink {
         self.base
     }
 
-    /// What the peer has not acknowledged, with its numbers.
+    /// The blocks that the peer has not acknowledged, with their link numbers.
     pub(super) fn unacknowledged(&self) -> impl Iterator<Item = (u64, Sent)> {
         let frames = self.sent.iter().flat_map(|run| {
             let (origin, first) = (run.origin, run.first);
@@ -153,7 +153,7 @@ pub(super) struct InLink {
     pub(super) peer: NodeId,
     /// The number of the next frame.
     pub(super) expected: u64,
-    /// What was last acknowledged.
+    /// The last acknowledgement.
     pub(super) acknowledged: u64,
 }
 

@@ -10,9 +10,9 @@
 //! Ganesan, Seshadri, *On Cooperative Content Distribution and the Price of Barter*, ICDCS 2005
 //! (binomial pipeline).
 //!
-//! What this adds to the published ring: a view id, hop limit and checksum in each frame; credits
-//! that return when the application has consumed; stability; a broken hop that resumes by link
-//! sequence; hops that serve origins by deficit round robin; three more topologies and a planner.
+//! Additions to the published ring: a view id, hop limit and checksum in each frame; credits that
+//! return when the application has consumed; stability; a broken hop that resumes by link sequence;
+//! hops that serve origins by deficit round robin; three more topologies and a planner.
 
 mod acks;
 mod config;
@@ -57,14 +57,14 @@ pub use plan::{Plan, Reason, Urgency, plan};
 pub use shares::fair_shares;
 pub use topology::{Children, Topology};
 
-/// What the application asks of its member.
+/// A command of the application to its member.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Send this to every member, this one included.
     Broadcast {
         /// The message, at most `message_bytes_max`.
         payload: Payload,
-        /// How it spreads; `None` for the configured way.
+        /// The topology to use; `None` for the configured one.
         topology: Option<Topology>,
         /// What the planner, if it chooses the topology, optimises for.
         urgency: Urgency,
@@ -87,7 +87,7 @@ impl Command {
     }
 }
 
-/// What a member tells its application.
+/// An event of a member for its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message: once, whole, and in the order in which its origin sent.
@@ -157,7 +157,7 @@ pub struct Chain {
     // Of origins that stayed: what earlier views left unconsumed.
     unread: Vec<Unread>,
     out_links: Vec<OutLink>,
-    // What each origin got of all hops together. Made where there are several.
+    // What each origin got of all hops together. `None` on members with one hop.
     uplink: Option<Box<Uplink>>,
     in_links: Vec<InLink>,
     ack: Deadline,

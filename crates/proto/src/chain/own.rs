@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Own {
     pub(super) waiting: VecDeque<Waiting>,
-    /// What waits, an empty message taken for one byte: it takes room too.
+    /// Bytes that wait. An empty message counts as one byte, since it takes room too.
     pub(super) waiting_bytes: usize,
     pub(super) waiting_blocks: usize,
     /// The head message's way through the pipeline, if it goes that way.
@@ -31,7 +31,7 @@ pub(super) struct Own {
     pub(super) next: u64,
     /// How fast blocks leave.
     pub(super) pace: Pace,
-    /// How much of the window messages take that go through the pipeline.
+    /// The part of the window that messages through the pipeline may take.
     pub(super) window: Window,
     // By rank. This member's own row stays at the maximum.
     received: Watermarks,
@@ -160,7 +160,7 @@ impl Own {
         }
     }
 
-    /// What the member owes once the view is over: unknown, unless it has consumed all.
+    /// The member's debt once the view is over: unknown, unless it has consumed all.
     pub(super) fn owed_of(&self, rank: usize) -> Owed {
         if self.consumed.marks[rank] < self.next {
             return Owed::UNKNOWN;

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-/// What one member does at one step. Blocks are counted within the message.
+/// One member's transfers in one step. Blocks are counted within the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Position to send to, and the block.
@@ -75,7 +75,7 @@ impl Schedule {
     }
 }
 
-/// What happens at one vertex at one step: positions and blocks.
+/// The transfers at one vertex in one step: positions and blocks.
 #[derive(Clone, Debug, Default)]
 struct VertexStep {
     out: Option<(usize, usize)>,

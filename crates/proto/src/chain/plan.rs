@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::Topology;
 
-/// What a broadcast cares for most.
+/// The goal of a broadcast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Urgency {
     /// Bytes a second. The default.
@@ -15,7 +15,7 @@ pub enum Urgency {
 /// A topology and why it was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What to use.
+    /// The topology to use.
     pub topology: Topology,
     /// Why.
     pub reason: Reason,

@@ -9,7 +9,7 @@ use super::serve::hop_room;
 use super::{Chain, Cx};
 use crate::core::{Lane, NodeId};
 
-/// How far a hop is on which the peer has to acknowledge something.
+/// The progress of a hop on which an acknowledgement is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HopProgress {
     /// Frames that the peer has acknowledged.

@@ -123,7 +123,7 @@ impl Bench {
         timer
     }
 
-    /// What was sent since the last time, one line each.
+    /// Messages sent since the last call, one line each.
     fn sent(&mut self) -> Vec<String> {
         let line = |send: crate::core::Outgoing<Message>| {
             let is_stream = matches!(
@@ -151,7 +151,7 @@ impl Bench {
         self.outbox.sends.drain(..).map(line).collect()
     }
 
-    /// What was delivered since the last time: origin, first block, bytes.
+    /// Messages delivered since the last call: origin, first block, bytes.
     fn delivered(&mut self) -> Vec<(u32, u64, usize)> {
         let delivered = self.outbox.events.drain(..).map(|event| match event {
             Event::Delivered { origin, seq, payload, .. } => (origin.0, seq, payload.len()),
