@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Lane, NodeId, Rng, mix};
 
-/// What a link does to messages besides carrying them.
+/// The faults of a link.
 ///
 /// The simulator's links and the socket emulator draw from this one model, so a scenario means
 /// the same in both. The default is a perfect link.
@@ -89,7 +89,7 @@ impl LinkFaults {
     }
 }
 
-/// What becomes of one message: the extra delay of each copy that arrives.
+/// The fate of one message: the extra delay of each copy that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
     /// It is lost.

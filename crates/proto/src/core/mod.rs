@@ -1,4 +1,4 @@
-//! What a protocol sees of the world: a clock, names, messages, and an outbox to write into.
+//! A protocol's view of its environment: clock, names, messages, and an outbox to write into.
 
 mod counters;
 pub(crate) mod field;

@@ -30,7 +30,7 @@ impl fmt::Display for GroupId {
     }
 }
 
-/// What a node wants to be to a group.
+/// A node's membership of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Membership {
     /// It hears what is sent to the group.
@@ -49,7 +49,7 @@ pub enum Lane {
     Stream,
 }
 
-/// What the driver learned about a peer.
+/// The state of a peer, as the driver reports it.
 ///
 /// A peer is presumed up until the driver says otherwise, so a run of a million nodes starts
 /// silently.

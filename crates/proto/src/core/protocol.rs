@@ -15,7 +15,7 @@ use super::{
 ///
 /// # The contract
 ///
-/// What a protocol promises:
+/// The obligations of a protocol:
 /// - The same state, input and random numbers give the same outputs. Nothing else is read: no
 ///   clock, file, thread, socket or randomly ordered map.
 /// - No handler blocks, panics on what a peer sent, or loops past its input plus a configured
@@ -23,7 +23,7 @@ use super::{
 /// - A kind of timer is armed at most once at a time. Timers are not cancelled: the deadline is in
 ///   the state, and a fire that came too early for it is ignored.
 ///
-/// What a driver promises:
+/// The obligations of a driver:
 /// - A datagram may be lost, duplicated, reordered or late. A stream is first in, first out and
 ///   intact; it breaks only by [`PeerState::Down`], and then an unknown suffix is lost.
 /// - Sends to one node on one lane leave in call order. What one call sends to groups leaves, in
@@ -32,15 +32,15 @@ use super::{
 /// - A timer fires at its time or later, never earlier.
 /// - A message of an older incarnation of its sender never arrives after one of a newer.
 pub trait Protocol: Sized {
-    /// What nodes send to each other.
+    /// A message between nodes.
     type Message: Wire + Clone;
-    /// What a timer says when it fires.
+    /// Identifies a timer when it fires.
     type Timer: Copy;
-    /// What the local application asks for. Carries a request id where it has an answer.
+    /// A request of the local application. Carries a request id if it has an answer.
     type Command;
     /// A notification to the local application. An answer echoes the request's id.
     type Event;
-    /// What every node of a run may read: configuration, keys, a graph.
+    /// Read-only data that all nodes of a run share: configuration, keys, a graph.
     type Shared;
 
     /// Reads a message from exactly these bytes: what drivers call. Default: the message's own
@@ -61,8 +61,7 @@ pub trait Protocol: Sized {
     /// A message arrived.
     fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: Self::Message);
 
-    /// What came from a peer is no message. Only drivers of datagrams say so, for peers that are
-    /// known.
+    /// A known peer sent bytes that are not a message. Only drivers of datagrams report this.
     fn handle_undecodable(
         &mut self,
         _cx: &mut Context<'_, Self>,
@@ -111,7 +110,7 @@ pub struct Outgoing<M> {
     pub message: M,
 }
 
-/// What a handler asked for. Owned and reused by the driver; readable in tests.
+/// The output of a handler. Owned and reused by the driver; readable in tests.
 pub struct Outbox<P: Protocol> {
     /// Groups to join or leave, in order. Carried out first.
     pub memberships: Vec<(GroupId, Membership)>,
@@ -176,7 +175,7 @@ impl<P: Protocol> Outbox<P> {
     }
 }
 
-/// What a handler may read, and the outbox it writes into.
+/// A handler's input beside its arguments, and the outbox it writes into.
 pub struct Context<'a, P: Protocol> {
     /// The present.
     pub now: Instant,
@@ -184,7 +183,7 @@ pub struct Context<'a, P: Protocol> {
     pub node: NodeId,
     /// This node's incarnation: drawn at random at each start.
     pub incarnation: u64,
-    /// What every node of the run may read.
+    /// Read-only data that all nodes of the run share.
     pub shared: &'a P::Shared,
     /// This node's random numbers.
     pub rng: &'a mut Rng,
