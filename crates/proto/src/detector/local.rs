@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-/// How well this member itself does: 0 well, 8 at worst.
+/// The health of this member itself: 0 is well, 8 is worst.
 ///
-/// A member that is slow sees others as slow. What hints at that raises the score, an answer in
-/// time lowers it, and every time-out is stretched by one more than the score. Source: Lifeguard,
-/// section 4.1 (the local health multiplier).
+/// A slow member sees others as slow. Signs of that raise the score, and an answer in time lowers
+/// it. Every time-out is multiplied by the score plus one. Source: Lifeguard, section 4.1 (the
+/// local health multiplier).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LocalHealth(u8);
 

@@ -42,7 +42,7 @@ use surroundings::{Question, Sink, Surroundings, Watched};
 
 pub use config::Config;
 
-/// What the detector thinks of a member.
+/// A member's state, as the detector sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
     /// Answers, or no member has found otherwise yet.
@@ -58,7 +58,7 @@ pub enum Health {
 pub struct Change {
     /// The member, as it is watched.
     pub member: Member,
-    /// What the detector thinks of it from now on.
+    /// Its new state.
     pub health: Health,
 }
 
@@ -84,7 +84,7 @@ pub struct Output {
 pub struct Detector {
     foca: Foca<Identity, GossipCodec, Dice, NoCustomBroadcast>,
     around: Surroundings,
-    /// Whom the last recall went to.
+    /// The member that got the last announcement.
     recalled: NodeId,
     /// Time was lost and nothing has come due since.
     is_behind: bool,
@@ -252,7 +252,7 @@ impl Detector {
         out.sends.sort_by_key(|&(node, _)| node);
     }
 
-    /// What the detector thinks of a node; `None` if it is not watched.
+    /// A node's state; `None` if it is not watched.
     pub fn health(&self, node: NodeId) -> Option<Health> {
         self.around.place(node).map(|place| self.around.watched[place].health)
     }
@@ -345,7 +345,7 @@ impl Detector {
         }
     }
 
-    /// What foca knows of a node.
+    /// foca's record of a node.
     fn known(&self, node: NodeId) -> Option<Claim> {
         self.foca.iter_membership_state().find(|known| known.id().member.node == node).cloned()
     }

@@ -24,7 +24,7 @@ pub(super) enum Task {
 }
 
 impl Task {
-    /// What goes first at one instant. Foca needs the helpers asked before a probe ends.
+    /// The order of tasks that are due at one instant. foca needs `AskHelpers` before a probe ends.
     fn order(&self) -> u8 {
         match self {
             Task::AskHelpers(_) => 0,

@@ -17,7 +17,7 @@ use crate::core::{Instant, Member, NodeId};
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub member: Member,
-    /// What was reported last.
+    /// The state that was reported last.
     pub health: Health,
     /// Whether a gossip of this very incarnation came in.
     pub is_heard: bool,
@@ -53,8 +53,8 @@ pub(super) struct Surroundings {
     pub now: Instant,
     /// This member, as foca names it at present.
     pub me: Identity,
-    /// How often this member refuted a suspicion in this generation: foca's incarnation, which it
-    /// does not tell.
+    /// How often this member refuted a suspicion in this generation. This is foca's incarnation,
+    /// which foca does not expose.
     pub refutations: u16,
     /// Sorted by node; this member is not in it.
     pub watched: Vec<Watched>,
@@ -62,7 +62,7 @@ pub(super) struct Surroundings {
     pub local: LocalHealth,
     pub probe: Option<Probe>,
     pub rng: Dice,
-    /// What foca's timers must carry to count.
+    /// The token that foca's timers must carry to be valid.
     pub token: TimerToken,
     /// This member took a new generation, and foca has not checked its members since.
     pub has_rejoined: bool,
@@ -126,7 +126,7 @@ impl Surroundings {
     }
 }
 
-/// What foca writes into.
+/// Receives foca's output.
 pub(super) struct Sink<'a> {
     pub around: &'a mut Surroundings,
     pub out: &'a mut Output,

@@ -153,7 +153,7 @@ fn a_suspicion_of_ourselves_is_refuted_to_the_one_who_says_so() {
         let Some(Packet::Gossip { header, .. }) = answers.last() else { panic!("no answer") };
         assert_eq!((header.src, header.src_incarnation), (me, refuted));
     }
-    // What was refuted before does not count against us again.
+    // A suspicion that was refuted before does not count against this member again.
     assert_eq!(alone.detector.around.local.score(), 2);
 }
 

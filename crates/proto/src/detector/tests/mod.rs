@@ -1,5 +1,5 @@
-//! A group of detectors on a network in memory, under virtual time: what becomes of crashes,
-//! losses, pauses, partitions and restarts, and what it costs.
+//! A group of detectors on a network in memory, under virtual time: crashes, losses, pauses,
+//! partitions and restarts, and their cost.
 
 mod alone;
 mod faults;
@@ -31,7 +31,7 @@ struct Node {
     /// It serves something only at multiples of this.
     turn: Duration,
     has_crashed: bool,
-    /// What waits for it while it serves nothing.
+    /// Datagrams that wait while it is paused.
     waiting: Vec<(NodeId, Bytes)>,
     /// Bytes sent and received, headers included.
     bytes: u64,
@@ -158,7 +158,7 @@ impl Net {
             } else {
                 self.now = turn;
                 let waiting = std::mem::take(&mut self.nodes[node as usize].waiting);
-                // The timers first: the harder order for a node that stood still.
+                // The timers first: the harder order for a node that was paused.
                 self.call(node, |detector, now, out| detector.poll(now, out));
                 for (from, bytes) in waiting {
                     self.deliver(node, from, &bytes);
@@ -206,7 +206,7 @@ impl Net {
         }
     }
 
-    /// What a node thinks of another.
+    /// One node's view of another's state.
     fn health(&self, by: u32, of: u32) -> Health {
         let health = self.nodes[by as usize].detector.health(NodeId(of));
         health.expect("it is watched")

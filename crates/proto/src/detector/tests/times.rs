@@ -1,4 +1,4 @@
-//! How long detection takes, how often it errs, and what it costs.
+//! Detection times, false suspicions, and costs.
 
 use super::*;
 
