@@ -61,7 +61,7 @@ impl Acceptor {
     }
 }
 
-/// How an attempt that names a view stands to the view here.
+/// The relation of the view that an attempt names to the view here.
 enum Standing {
     Present,
     Other,
@@ -303,7 +303,7 @@ impl Group {
         }
     }
 
-    /// Whom to ask for what a proposal says that a holder has.
+    /// The member to ask for blocks that a proposal attributes to a holder.
     fn giver(&self, ballot: Ballot, proposal: &Proposal, cut: &Cut) -> NodeId {
         let holder = self.view.node(cut.holder as usize);
         let kept = proposal.kept.iter().map(|&rank| self.view.node(rank as usize));

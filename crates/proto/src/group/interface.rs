@@ -8,7 +8,7 @@ use super::message::Refusal;
 use crate::chain::{self, RejectReason, Topology, Urgency};
 use crate::core::{Member, NodeId, Payload, View, ViewId};
 
-/// What the application asks of its member.
+/// A command of the application to its member.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Found the group: this node alone is its first view. For the first start, and for a restart
@@ -30,7 +30,7 @@ pub enum Command {
     Broadcast {
         /// The message.
         payload: Payload,
-        /// How it spreads; `None` for the configured way.
+        /// The topology to use; `None` for the configured one.
         topology: Option<Topology>,
         /// What the planner, if it chooses the topology, optimises for.
         urgency: Urgency,
@@ -75,7 +75,7 @@ impl Command {
     }
 }
 
-/// What a member tells its application.
+/// An event of a member for its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message: once, whole, in the order in which its origin sent, and in the view it was sent

@@ -12,7 +12,7 @@ use super::{Cx, Group};
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
 
-/// Nodes that are remembered, to ask them what became of the group: seeds, and members of views.
+/// The most nodes remembered as contacts for the group: seeds, and members of views.
 const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
@@ -22,7 +22,7 @@ const REQUESTS_MISSED_MAX: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Joiner {
     pub(super) contact: Contact,
-    // What it must send back, and whether it has.
+    // The nonce that it must return, and whether it has.
     nonce: u64,
     pub(super) is_proven: bool,
     // Members that have seen their links to it work, if those were dead.

@@ -54,7 +54,7 @@ const LOST_BLOCK_WAITS: u32 = 4;
 /// A link between two members, by their ranks, the lower one first.
 type Edge = (u32, u32);
 
-/// What a member knows of links that do not work.
+/// A member's record of dead links.
 #[derive(Debug)]
 pub(super) struct Links {
     // When to look at the own links; `MAX` while they have nothing to carry.
@@ -161,9 +161,9 @@ struct Echo {
     is_proven: bool,
 }
 
-/// Which members a view can do without, by their ranks, so that no two of the others have a dead
-/// link between them: the ends with the most dead links first, then the younger. None whose
-/// absence would cost the quorum.
+/// Chooses the members that a view leaves out, by rank, so that no two of the others have a dead
+/// link between them: first the ends with the most dead links, then the younger. Keeps every member
+/// without which there would be no quorum.
 fn choose_left_out(
     dead: impl Iterator<Item = Edge>,
     alive: &[u32],
@@ -302,8 +302,8 @@ impl Links {
             + over * size_of::<NodeId>()
     }
 
-    /// What a node that is kept out because of its link to this member has to send back; `None`
-    /// if it has, or is not kept out so.
+    /// The nonce that a node must return if it is kept out because of its link to this member;
+    /// `None` if it has returned it, or is not kept out for that.
     pub(super) fn echo(&mut self, contact: &Contact, draw: impl FnOnce() -> u64) -> Option<u64> {
         let kept = self.kept_out.get_mut(&contact.member.node)?;
         if kept.echo.as_ref().is_none_or(|echo| echo.token != contact.token) {
@@ -356,7 +356,8 @@ impl Group {
             let hop = hop.filter(|_| is_watched);
             let direct = self.post.progress(node).filter(|_| is_watched);
             let watch = &mut self.links.watches[rank];
-            // What leaves for the peer shows that its host takes it, before the block is whole.
+            // Bytes that leave for the peer show that its host accepts them, before the block is
+            // complete.
             if std::mem::replace(&mut watch.backlog, backlog) > backlog
                 && hop.is_none_or(|hop| hop.is_open && hop.unacknowledged <= SLOW_FRAMES_MAX)
             {
@@ -366,7 +367,7 @@ impl Group {
                 watch.hop.look(now, hop.map(|hop| hop.acknowledged)),
                 watch.answers.look(now, (awaits && is_watched).then_some(watch.heard)),
             ];
-            // What has arrived waits for the application perhaps, which may take its time.
+            // Blocks that arrived may wait for the application, which may be slow.
             let mark = direct.map(|direct| match direct.is_under_way {
                 true => direct.received << 1,
                 false => watch.heard << 1 | 1,

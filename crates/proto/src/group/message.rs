@@ -1,4 +1,4 @@
-//! What members of a group send to each other, and its form in bytes.
+//! Messages between members of a group, and their encoding.
 
 use std::fmt;
 use std::sync::Arc;

@@ -198,7 +198,7 @@ impl Group {
         self.me.member
     }
 
-    /// What the detector thinks of a member of the view.
+    /// The detector's state of a member of the view.
     pub fn health(&self, node: NodeId) -> Option<Health> {
         self.detector.as_ref().and_then(|detector| detector.health(node))
     }
@@ -391,7 +391,7 @@ impl Group {
         self.is_ending() || self.role == Role::Joining
     }
 
-    /// Keeps what came of a view that is not installed here yet.
+    /// Keeps a message of a view that is not installed here yet.
     fn keep_early(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         let bytes = message.wire_len();
         if self.early_bytes + bytes > cx.shared.early_bytes_max {
@@ -402,7 +402,7 @@ impl Group {
         self.early.push((from, message));
     }
 
-    /// Takes in what came of the installed view before it was installed.
+    /// Handles the messages that came before their view was installed here.
     fn replay_early(&mut self, cx: &mut Cx<'_>) {
         let early = std::mem::take(&mut self.early);
         self.early_bytes = 0;
@@ -565,7 +565,7 @@ impl Protocol for Group {
                     self.tell_excluded(cx, from);
                 } else if self.is_member() {
                     self.with_detector(cx, |detector, now, out| {
-                        // What is malformed is counted there.
+                        // The detector counts malformed datagrams.
                         let _ = detector.receive(now, from, &bytes, out);
                     });
                 }

@@ -10,7 +10,7 @@ use super::direct::Direct;
 use crate::core::{Instant, Member, Payload, ViewId};
 use crate::parts::block_flow::{Assembly, Credit, Flight};
 
-/// What both ends must agree on.
+/// Settings that must be equal at both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Largest block.
@@ -23,7 +23,7 @@ pub(super) struct Limits {
     pub(super) hop_bytes: usize,
 }
 
-/// What a block takes of the window.
+/// The bytes of the window that a block takes.
 fn cost(payload: &Payload) -> usize {
     Direct::HEAD_BYTES + payload.len()
 }
@@ -115,7 +115,7 @@ impl Outbound {
         self.accepted += u64::from(blocks);
     }
 
-    /// What is not acknowledged is sent again: the stream broke, or another view began.
+    /// Retransmits all unacknowledged blocks: the stream broke, or another view began.
     pub(super) fn go_back(&mut self) {
         self.next = self.received;
         self.hop_bytes = 0;

@@ -15,7 +15,7 @@ use crate::core::{Instant, NodeId, ViewId};
 /// How often a decided view is sent again to members that have not confirmed its installation.
 const INSTALL_REPEATS: u32 = 50;
 
-/// How often the pause doubles that a member makes whose attempts come to nothing.
+/// How many times the pause after a failed attempt doubles.
 const BACK_OFF_DOUBLINGS: u32 = 5;
 
 /// An attempt to end the view.
@@ -307,7 +307,7 @@ impl Group {
         self.receive_accept(cx, me, view, ballot, proposal);
     }
 
-    /// What to propose, given the promises of all that were asked.
+    /// Chooses the proposal, given the promises of all members that were asked.
     fn choose(&self, cx: &Cx<'_>) -> Proposal {
         let proposer = self.proposer.as_ref().expect("only a proposer chooses");
         let promises = &proposer.promises;
@@ -479,7 +479,7 @@ impl Group {
             is_waiting = true;
         }
         if self.is_member() && !self.has_primary {
-            // Those that could say what became of the group may be in no view with this member.
+            // Members that know the outcome may be in no view with this member.
             for &node in self.seeds.iter().filter(|&&node| node != self.me.member.node) {
                 self.tell(cx, node, Message::Installed { view: self.view.id() });
             }

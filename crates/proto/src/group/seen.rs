@@ -34,15 +34,15 @@ impl Group {
         self.made_at
     }
 
-    /// What this member proposes, as long as it is not decided: the ballot, the nodes that must
-    /// accept, itself among them, and the proposal.
+    /// The undecided proposal of this member: the ballot, the nodes that must accept, itself among
+    /// them, and the proposal.
     pub fn proposed(&self) -> Option<(Ballot, impl Iterator<Item = NodeId>, &Proposal)> {
         let proposer = self.proposer.as_ref()?;
         let asked = proposer.asked.iter().map(|&rank| self.view.node(rank as usize));
         Some((proposer.ballot, asked, proposer.proposal.as_deref()?))
     }
 
-    /// What this member accepted last of how its view ends, and at which ballot.
+    /// The last proposal that this member accepted for the end of its view, and its ballot.
     pub fn accepted(&self) -> Option<(Ballot, &Proposal)> {
         self.acceptor.accepted.as_ref().map(|(ballot, proposal)| (*ballot, &**proposal))
     }
