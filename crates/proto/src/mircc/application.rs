@@ -21,7 +21,7 @@ const QUESTIONS_MAX: usize = 4_096;
 /// The keyword of names that any node with the object answers.
 const PING: &str = "ping";
 
-/// What came for one of this node's own flows.
+/// A packet for one of this node's own flows.
 pub(super) enum Local {
     Data { flow: u64, packet: Box<Packet>, bytes: usize },
     Nack { flow: u64, header: Header, reason: NackReason, interest: Interest },

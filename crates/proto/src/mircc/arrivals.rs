@@ -4,9 +4,9 @@ use crate::core::Instant;
 
 /// At what rate something arrives, interval by interval.
 ///
-/// What arrives in a fixed time, counted in whole Interests, is off by one of them: at 5 Mbit/s and
-/// a round trip of 3 ms that is half of what there is, and the rate that is set by it would swing.
-/// So the rate is taken from the last arrival before the interval to the last one in it.
+/// A rate of arrivals over fixed intervals. A count of whole Interests is off by one: at 5 Mbit/s
+/// and a round trip of 3 ms that is half of the count, and the granted rate would oscillate. So the
+/// rate is measured from the last arrival before the interval to the last one in it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Arrivals {
     bits: f64,

@@ -1,4 +1,4 @@
-//! What is kept of a pending Interest that has several next hops.
+//! The state of a pending Interest that has several next hops.
 
 use smallvec::{Array, SmallVec};
 
@@ -7,7 +7,7 @@ use super::strategy::Tried;
 use crate::core::Instant;
 use crate::ndn::{Class, InterestExtra};
 
-/// What is kept of a pending Interest that several next hops could answer.
+/// The state of a pending Interest that several next hops could answer.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     pub(super) tried: Tried,

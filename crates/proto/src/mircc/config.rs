@@ -1,4 +1,4 @@
-//! What a node is set to.
+//! The settings of a node.
 
 use std::time::Duration;
 

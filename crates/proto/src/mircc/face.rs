@@ -54,7 +54,7 @@ impl Held {
     }
 }
 
-/// What passed a face.
+/// Counts of the packets of a face.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaceCounts {
     /// Interests from the neighbour.
@@ -101,7 +101,7 @@ pub(super) struct Control {
 #[derive(Debug)]
 pub(super) struct Face {
     pub(super) peer: NodeId,
-    /// What path labels call it.
+    /// The face's number in path labels.
     pub(super) label: NonZeroU16,
     pub(super) link: Link<Box<Packet>>,
     pub(super) shaper: Shaper<Held>,
@@ -119,9 +119,9 @@ pub(super) struct Face {
     pub(super) upstream: Option<Duration>,
     /// Unanswered Interests at this face, by the neighbour that sent them.
     pub(super) unanswered: Unanswered,
-    /// What the neighbour sent in fragments, and is not whole.
+    /// Incomplete packets from the neighbour.
     pub(super) reassembly: Reassembly,
-    /// What it sent and could not be decoded.
+    /// Packets from the neighbour that could not be decoded.
     pub(super) undecodable: Undecodable,
     answered: f64,
 }
@@ -248,8 +248,8 @@ impl Face {
         stamps.secondary_bits_per_second = lower(stamps.secondary_bits_per_second, secondary);
     }
 
-    /// What one more flow would get of the link from the neighbour, bit/s; none if its rate is not
-    /// known.
+    /// The rate that one more flow would get of the link from the neighbour, bit/s; `None` if the
+    /// link's rate is unknown.
     pub(super) fn join_rate(&self) -> Option<u64> {
         let controller = &self.control.as_ref()?.controller;
         Some((controller.join_bits_per_second() as u64).max(1))
@@ -262,7 +262,7 @@ impl Face {
         Some((controller.primary_bits_per_second(), secondary))
     }
 
-    /// What arrived for this face in the last interval, bit/s of Data.
+    /// Demand for this face in the last interval, bit/s of Data.
     pub(super) fn demand(&self) -> f64 {
         self.control.as_ref().map_or(0.0, |control| control.demand)
     }

@@ -9,7 +9,7 @@ use super::strategy::{Health, Hop, Strategy};
 use crate::core::mix;
 use crate::ndn::Name;
 
-/// Whom to ask for names with a prefix.
+/// The next hops of names with a prefix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Route {
     /// By cost, then in the order in which they were added.
@@ -23,7 +23,7 @@ impl Route {
     }
 }
 
-/// What the tables say of a name.
+/// The table's entry for a name.
 pub(super) struct Found<'f> {
     pub(super) route: &'f mut Route,
     /// The name without its segment, in bytes that are not those of the packet that it came in.
@@ -115,7 +115,7 @@ impl Fib {
         self.prefixes.len()
     }
 
-    /// Forgets prefixes that lead nowhere any more.
+    /// Drops prefixes without a next hop.
     fn tidy(&mut self) {
         self.remembered.clear();
         let mut kept = Vec::new();

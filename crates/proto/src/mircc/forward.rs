@@ -69,7 +69,7 @@ impl Passage {
     }
 }
 
-/// What is left of an entry that has ended.
+/// The rest of an entry that has ended.
 pub(super) struct Ended {
     name: Name,
     selectors: Selectors,
@@ -376,7 +376,7 @@ impl Forwarder {
             rank = face.rank(cx.now, asking.asker, class);
         }
         let trip = micros.map(|micros| Duration::from_micros(micros.into()));
-        // What brings no Data takes nothing of the link that others could have.
+        // An Interest that brings no Data takes no capacity from others.
         if rank == Rank::Doubted {
             cx.count(counters::DOUBTED, 1);
         } else if face.note_demand(cx.now, class, bytes, trip) {

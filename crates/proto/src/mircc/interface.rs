@@ -14,20 +14,20 @@ use super::face_id::FaceId;
 use super::strategy::Strategy;
 use super::undecodable::Undecodable;
 
-/// How a node begins: its faces, routes and objects. More come by commands.
+/// A node's initial faces, routes and objects. Commands add more.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// What a trace calls the node.
+    /// The node's name in traces.
     pub name: String,
     /// Its neighbours.
     pub faces: Vec<(NodeId, FaceConfig)>,
-    /// What faces are like that open by themselves, on drivers where strangers may.
+    /// The settings of faces that open by themselves, on drivers that accept strangers.
     pub stranger: FaceConfig,
     /// Prefixes, and which neighbour leads there at which cost.
     pub routes: Vec<(Name, NodeId, u32)>,
     /// Strategies of prefixes, where they are not [`Strategy::BestRoute`].
     pub strategies: Vec<(Name, Strategy)>,
-    /// What it publishes.
+    /// The objects that it publishes.
     pub objects: Vec<Object>,
 }
 
@@ -36,7 +36,7 @@ pub struct Setup {
 pub struct Object {
     /// Its name; segment numbers follow it.
     pub name: Name,
-    /// What it holds.
+    /// Its content.
     pub content: Payload,
     /// Bytes of content in each segment but the last; 1 to 8,000.
     pub segment_bytes: usize,
@@ -151,7 +151,7 @@ pub enum Pace {
     Cubic,
 }
 
-/// What a flow does with several paths.
+/// A flow's use of several paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multipath {
     /// Primary Interests on the best path, at its rate; secondary ones on each path at the rate
@@ -181,7 +181,7 @@ pub struct Fetch {
     pub multipath: Multipath,
     /// The most that it sends, bit/s of Data; none for no limit.
     pub bits_per_second_max: Option<u64>,
-    /// Whose Data are believed.
+    /// Which signatures are accepted.
     pub trust: Trust,
     /// The most segments delivered and not [consumed](Command::Consumed); `None` for no limit.
     pub unread_max: Option<usize>,
@@ -208,7 +208,7 @@ impl Fetch {
     }
 }
 
-/// What a node tells its application.
+/// An event of a node for its application.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Somebody asks for what the application [serves](Command::Serve).
@@ -292,7 +292,7 @@ pub enum FetchError {
     Unverified(VerifyError),
 }
 
-/// What a flow counted.
+/// A flow's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Segments delivered to the application.
@@ -323,7 +323,7 @@ pub struct FlowCounts {
     pub switches: u64,
 }
 
-/// How a node is.
+/// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Its name.
@@ -340,12 +340,12 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
 }
 
-/// How a face is.
+/// The state of a face.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaceReport {
     /// The neighbour.
     pub peer: NodeId,
-    /// What path labels call it; another one each time the face is added.
+    /// Its number in path labels; a new one each time the face is added.
     pub label: NonZeroU16,
     /// The rates that are stamped, bit/s; none where the link's rate is not known.
     pub rates_bits_per_second: Option<(f64, f64)>,
@@ -370,7 +370,7 @@ pub struct FaceReport {
     pub undecodable: Undecodable,
 }
 
-/// How a flow is.
+/// The state of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
     /// The flow.
@@ -385,7 +385,7 @@ pub struct FlowReport {
     pub paths: Vec<PathReport>,
 }
 
-/// How a flow's path is.
+/// The state of a flow's path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathReport {
     /// Its label.

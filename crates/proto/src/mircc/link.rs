@@ -1,4 +1,4 @@
-//! What leaves by a face: a queue before a link of known rate.
+//! A face's output: a queue before a link of known rate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::core::Instant;
 use crate::parts::token_bucket::{TokenBucket, time_for};
 
-/// What became of something that was handed to a link.
+/// The fate of an item that was handed to a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sent<T> {
     /// It leaves now.
@@ -89,7 +89,7 @@ impl<T> Link<T> {
         self.queue.len()
     }
 
-    /// How long what waits takes to leave.
+    /// The time until the queue has left.
     pub(super) fn delay(&self) -> Duration {
         self.bits_per_second
             .map_or(Duration::ZERO, |rate| time_for(self.queued_bytes as f64 * 8.0, rate))

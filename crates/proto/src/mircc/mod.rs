@@ -96,7 +96,7 @@ pub struct Forwarder {
 
 type Cx<'a, 'b> = &'a mut Context<'b, Forwarder>;
 
-/// How long Data may be away until it counts as overdue, where the way is not known.
+/// How long Data may be away until it counts as overdue, where the round trip is unknown.
 const OVERDUE_GUESS: Duration = Duration::from_secs(1);
 /// The shortest such time.
 const OVERDUE_MIN: Duration = Duration::from_millis(250);
@@ -124,7 +124,7 @@ impl Forwarder {
         }
     }
 
-    /// How the node is.
+    /// The state of the node.
     pub fn report(&self) -> Report {
         Report {
             name: self.setup.name.clone(),
@@ -136,7 +136,7 @@ impl Forwarder {
         }
     }
 
-    /// How each face is, by neighbour. Allocates nothing.
+    /// The state of each face, by neighbour. Allocates nothing.
     pub fn faces(&self) -> impl Iterator<Item = FaceReport> {
         self.faces.iter().map(|(_, face)| FaceReport {
             peer: face.peer,
@@ -195,7 +195,7 @@ impl Forwarder {
         self.fib.forget(NextHop::Face(id));
         let Some(mut face) = self.faces.remove(id) else { return };
         self.faces.iter_mut().for_each(|face| face.unanswered.forget(id));
-        // What waited for it is refused; what it asked for runs out.
+        // Interests that waited for it are refused; those that came from it run out.
         let lost = face.link.clear() as u64;
         cx.count(counters::LOST_WITH_FACE, lost);
         for held in face.shaper.clear().collect::<Vec<_>>() {

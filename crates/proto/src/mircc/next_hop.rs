@@ -1,4 +1,4 @@
-//! Which next hops an Interest takes, and the next one after a failure.
+//! The choice of next hops for an Interest, and of another one after a failure.
 
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const EXTRA_BYTES_MAX: usize = 512;
 /// this long at least.
 const JUDGED_AFTER_MIN: Duration = Duration::from_millis(100);
 
-/// What an overdue Interest says of a hop that had it.
+/// The judgement of a hop that had an overdue Interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// It answers others, or may still answer this one.
@@ -61,7 +61,7 @@ impl Forwarder {
         let found = self.fib.find(&interest.name).ok_or(NackReason::NoRoute)?;
         let Found { route, held, strategy } = found;
         let entry = self.pit.get_mut(id).ok_or(NackReason::NoRoute)?;
-        // What came with the Interest may be a part of a buffer that holds many.
+        // The name of the Interest may share a buffer that holds many packets.
         entry.name = match interest.name.segment() {
             Some(segment) => held.with_segment(segment),
             None => held.clone(),

@@ -69,7 +69,7 @@ pub(super) struct Hashed<'n> {
     pub(super) hash: u64,
 }
 
-/// What beside the name makes two Interests different.
+/// The fields beside the name by which Interests differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selectors {
     pub(super) can_be_prefix: bool,
@@ -121,7 +121,7 @@ pub(super) struct Entry {
 
 const NONE: u32 = u32::MAX;
 
-/// How exactly the ends of entries are kept.
+/// The resolution of the ends of entries.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 const TURNS: usize = 128;
 /// Room kept for what an entry comes to hold after it was admitted: a token, next hops tried.
@@ -152,7 +152,7 @@ pub(super) struct Pit {
     tick: u64,
 }
 
-/// What a tick found.
+/// The result of a tick.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// The Data is overdue; the entry stays.

@@ -50,7 +50,7 @@ pub(super) struct Reassembled {
     pub(super) link_bytes: usize,
 }
 
-/// What has become of a fragment.
+/// The fate of a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// Other fragments of its packet are missing.

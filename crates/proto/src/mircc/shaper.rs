@@ -1,4 +1,4 @@
-//! Which Interests may leave by a face now: as many as the Data they bring back has room for.
+//! The hop-by-hop shaper: as many Interests leave by a face as the link has room for their Data.
 //!
 //! An Interest that waits costs nothing but time; a Data that finds no room is lost after it has
 //! crossed the network. So Interests are held back, and refused when too many wait.
@@ -27,7 +27,7 @@ pub struct ShapedRates {
     pub max: f64,
     /// If the other way has all that it may have.
     pub min: f64,
-    /// What the other way may have then.
+    /// The rate of Interests in the other direction then.
     pub expected_in: f64,
 }
 
@@ -163,7 +163,7 @@ impl From<Class> for Rank {
     }
 }
 
-/// What became of an Interest.
+/// The fate of an Interest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shaped<T> {
     /// It leaves now.

@@ -8,7 +8,7 @@ use super::pit::Hashed;
 use crate::core::Instant;
 use crate::ndn::{Data, Name};
 
-/// What a stored Data costs beside its own bytes.
+/// The cost of a stored Data beside its own bytes.
 const OVERHEAD_BYTES: usize = 256;
 /// Names that are remembered as asked for once.
 const SEEN: usize = 1 << 14;

@@ -21,7 +21,7 @@ use super::face_id::NextHop;
 use super::round_trip::RoundTrip;
 use crate::core::Instant;
 
-/// How the next hop of an Interest is chosen that has no path label and discovers no paths.
+/// The choice of a next hop for an Interest that has no path label and discovers no paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// The next hop of the lowest cost that is not down; the others are for fail-over. The default.
@@ -44,7 +44,7 @@ pub(super) struct Hop {
     pub(super) health: Health,
 }
 
-/// What is known of a next hop, for its prefix.
+/// The record of a next hop, for its prefix.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
     answered_at: Option<Instant>,

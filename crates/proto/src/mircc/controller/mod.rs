@@ -1,4 +1,4 @@
-//! How fast each flow may go through an interface: the stamping rate R(t).
+//! The stamping rate R(t): the rate of each flow through an interface.
 //!
 //! Each face has one controller, in the node at which the Data of the face arrives. It sees only
 //! aggregates: the Interests that left by the face, as bits of the Data that they bring back, and
@@ -20,12 +20,12 @@ pub(super) const FLOOR_SHARE: f64 = 0.001;
 /// Data is left this share of a link, whatever Interests take.
 const DATA_SHARE_MIN: f64 = 0.05;
 
-/// What an interface saw in one interval. Interests count as the Data that they bring back.
+/// An interface's measurements in one interval. Interests count as the Data that they bring back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Interval {
     /// Its length.
     pub length: Duration,
-    /// What the neighbour's own Interests take of the link that Data comes by, bit/s.
+    /// The share of the link that carries Data which the neighbour's own Interests take, bit/s.
     pub interests_bits_per_second: f64,
     /// Arrivals of the primary class, y_p, bit/s.
     pub primary_bits_per_second: f64,
@@ -42,15 +42,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// What is left of a link's capacity for Data.
+    /// The rest of a link's capacity that Data may take.
     fn left_of(&self, capacity: f64) -> f64 {
         (capacity - self.interests_bits_per_second).max(DATA_SHARE_MIN * capacity)
     }
 }
 
-/// What one more flow would get of an interface, bit/s, from aggregates: an equal share beside the
-/// N = max(target, y) / R flows that now send `arrivals` at the rate `rate`, or all that these
-/// leave, whichever is more.
+/// The rate that one more flow would get at an interface, bit/s, from aggregates. It is the larger
+/// of an equal share beside the N = max(target, y) / R flows that now send `arrivals` at the rate
+/// `rate`, and of all that these leave.
 ///
 /// N is that of slide 22 with the target eta C in place of C: N is the number of flows then if all
 /// of them are limited here, since their arrivals settle at the target.
@@ -64,24 +64,24 @@ pub trait RateController {
     /// Takes in an interval and sets the rates for the next.
     fn update(&mut self, seen: &Interval);
 
-    /// What a flow's primary class may send, bit/s. Finite, above zero, at most the capacity.
+    /// The rate of a flow's primary class, bit/s. Finite, above zero, at most the capacity.
     fn primary_bits_per_second(&self) -> f64;
 
-    /// What a subflow's secondary class may send, bit/s; none where there is no such class.
+    /// The rate of a subflow's secondary class, bit/s; `None` if the controller has no such class.
     fn secondary_bits_per_second(&self) -> Option<f64>;
 
-    /// What the primary class of one more flow would get, bit/s. Finite, above zero, at most the
-    /// capacity.
+    /// The rate that the primary class of one more flow would get, bit/s. Finite, above zero, at
+    /// most the capacity.
     fn join_bits_per_second(&self) -> f64;
 
-    /// How long the next interval is, for flows of this round trip.
+    /// The length of the next interval, for flows of this round trip.
     fn interval(&self, round_trip: Duration) -> Duration;
 
     /// True if an update without arrivals would change nothing.
     fn is_at_rest(&self) -> bool;
 }
 
-/// Which controller a node's interfaces have.
+/// The controller of a node's interfaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
     /// MIRCC. The default.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::track::{Reordering, Sent, Track, TrackId};
 use crate::core::Instant;
 
-/// What is known of a segment.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Segment {
     /// Asked for at this time, for the `tries`-th time, as number `serial` of this track.
@@ -263,7 +263,7 @@ impl Board {
     pub(super) fn end_at(&mut self, end: u64) {
         if self.end.is_none_or(|known| end < known) {
             self.end = Some(end);
-            // What was asked for beyond the end does not exist.
+            // Segments beyond the end do not exist.
             let keep = end.saturating_sub(self.base) as usize;
             while self.segments.len() > keep {
                 match self.segments.pop_back() {

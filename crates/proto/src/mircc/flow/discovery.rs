@@ -13,8 +13,8 @@ use crate::parts::token_bucket::time_for;
 
 /// Discovery Interests at the beginning of a flow, two a round trip.
 const FIRST: u32 = 8;
-/// What an answer over a known path counts as evidence that there are no other paths. An Interest
-/// that is not answered counts 1: on a full link discovery Interests are dropped first.
+/// Evidence from an answer over a known path that there are no other paths. An unanswered Interest
+/// counts 1: on a full link discovery Interests are dropped first.
 const EVIDENCE_OF_ANSWER: u32 = 4;
 /// The evidence after which discovery becomes rare, that of 64 answers: a path that one Interest in
 /// 16 takes is then still unknown once in 60 flows.

@@ -67,7 +67,7 @@ const REFUSALS_COUNT: u32 = 3;
 /// Nacks for lack of a route after which a flow without any Data gives up.
 const NO_ROUTE_MAX: u32 = 4;
 
-/// What a flow wants done.
+/// The actions that a flow requests.
 #[derive(Debug, Default)]
 pub(super) struct Actions {
     /// Interests to send, in order.
@@ -85,7 +85,7 @@ enum Why {
     Probe,
 }
 
-/// What has come of a Data.
+/// The result of handling a Data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// A new segment.

@@ -6,8 +6,8 @@ use crate::core::Instant;
 use crate::mircc::round_trip::{LOST_AFTER_MAX, RoundTrip};
 use crate::ndn::{JoinRates, PathLabel, Stamps};
 
-/// How many times as long as it may be silent refusals for congestion count as answers, from the
-/// last Data by the path on.
+/// For how many times `patience`, from the path's last Data on, Nacks for congestion count as
+/// answers.
 const PATIENCE_REFUSED: u32 = 4;
 
 /// A way to the object, as its label names it.
@@ -15,7 +15,7 @@ const PATIENCE_REFUSED: u32 = 4;
 pub(super) struct Path {
     pub(super) label: PathLabel,
     pub(super) stamps: Stamps,
-    /// What one more flow would get at each hop of it.
+    /// The rate that one more flow would get at each hop of it.
     pub(super) join_rates: JoinRates,
     pub(super) round_trip: RoundTrip,
     pub(super) sent_at: Instant,

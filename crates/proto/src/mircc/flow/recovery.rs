@@ -1,4 +1,4 @@
-//! How a flow finds what is lost: Interests that others overtook, probes after a silence, and
+//! How a flow detects losses: Interests that others overtook, probes after a silence, and
 //! time-outs.
 
 use std::time::Duration;
