@@ -13,8 +13,8 @@ use crate::core::{DecodeError, Payload};
 
 /// Named content. A clone shares it.
 ///
-/// What came from the network is kept as the bytes it came in, and goes on as these. What was made
-/// here without a signature is kept as its parts, which are written out when it is sent.
+/// Data that came from the network is kept, and passed on, as its original bytes. Data made here
+/// without a signature is kept as its parts, which are encoded when it is sent.
 ///
 /// Source: NDN packet format 0.3, "Data packet".
 #[derive(Clone)]
@@ -35,7 +35,7 @@ enum Form {
     Parts { content: Payload, value_len: usize },
 }
 
-/// What Data says of its content.
+/// The MetaInfo of Data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// What kind of content; none is the same as 0, a blob, but not written.
@@ -106,7 +106,7 @@ impl Data {
         }
     }
 
-    /// What it says of its content.
+    /// Its MetaInfo.
     pub fn meta(&self) -> &Meta {
         &self.0.meta
     }

@@ -6,7 +6,7 @@ use super::join::JoinRates;
 use super::label::PathLabel;
 use super::tlv;
 
-/// What goes with a packet for one hop, outside of its signature.
+/// The fields of a packet for one hop, outside of its signature.
 ///
 /// Source: NDNLPv2; the fields from 900 on are ours, in the range that others skip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Header {
     pub stamps: Stamps,
     /// The path: in Data the one that it came, in an Interest the one to take.
     pub label: PathLabel,
-    /// What one more flow would get at each hop of that path. In Data.
+    /// The rate that one more flow would get at each hop of that path. In Data.
     pub join_rates: JoinRates,
     /// Which of the two classes an Interest, and the Data for it, belongs to.
     pub class: Class,
@@ -26,7 +26,7 @@ pub struct Header {
     /// True if an Interest without a path label discovers paths: forwarders send it to a next hop
     /// at random, whatever the strategy of its prefix says.
     pub discovers: bool,
-    /// What the sender of an Interest wants to see again with the answer.
+    /// The token that the sender of an Interest wants back with the answer.
     pub token: Option<Token>,
 }
 
@@ -107,7 +107,7 @@ impl Default for Stamps {
     }
 }
 
-/// Which traffic goes first.
+/// The class of an Interest, which determines its priority.
 ///
 /// Source: MIRCC, slide 14.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -115,7 +115,7 @@ pub enum Class {
     /// At the rate of a flow's best path.
     #[default]
     Primary,
-    /// What the primary class leaves. Waits behind it and is dropped before it.
+    /// The rest that the primary class leaves. Waits behind it and is dropped before it.
     Secondary,
 }
 

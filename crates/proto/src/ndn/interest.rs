@@ -9,7 +9,7 @@ use super::signature::Signer;
 use super::tlv::{self, Element, Reader, kind};
 use crate::core::DecodeError;
 
-/// How long an Interest is pending that does not say it.
+/// The lifetime of an Interest without an InterestLifetime.
 pub const LIFETIME_DEFAULT: Duration = Duration::from_millis(4_000);
 
 /// A request for the Data of a name.
@@ -29,7 +29,7 @@ pub struct Interest {
     pub lifetime_ms: Option<u32>,
     /// How many more hops it may go.
     pub hop_limit: Option<u8>,
-    /// What is rare, and passed on as it came.
+    /// Rare elements, passed on as they came.
     pub extra: Option<Box<InterestExtra>>,
 }
 

@@ -5,9 +5,9 @@ use bytes::BufMut;
 use super::label::PathLabel;
 use crate::core::DecodeError;
 
-/// What the primary class of one more flow would get at each hop of a path.
+/// The rate that the primary class of one more flow would get at each hop of a path.
 ///
-/// A stamp says what the flows that use a path have; a join rate says what is left for another one.
+/// A stamp is the rate of flows that use a path; a join rate is the rate left for another flow.
 /// Data collects one for each hop on its way back, in the order of its [`PathLabel`]. A consumer
 /// compares paths by the join rates of the hops that its present path does not have.
 ///

@@ -11,7 +11,7 @@
 //! Sources: *NDN Packet Format Specification* 0.3 (names, Interest, Data, signatures); *NDNLPv2*
 //! (header fields of a hop). Golden vectors come from another implementation, python-ndn.
 //!
-//! What this does not do: split packets into fragments, and check other signatures than a digest
+//! Not supported: splitting packets into fragments, and verifying signatures other than a digest
 //! and Ed25519.
 
 mod data;

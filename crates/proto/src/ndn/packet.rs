@@ -13,14 +13,14 @@ use crate::core::{DecodeError, Payload, Wire};
 /// The longest packet of NDN, in bytes: `MAX_NDN_PACKET_SIZE` of ndn-cxx.
 pub const PACKET_BYTES_MAX: usize = 8_800;
 
-/// What is in one datagram: an Interest, Data, a refusal, or a part of one, and what goes with it
-/// for a hop.
+/// The content of one datagram: an Interest, Data, a Nack, or a fragment of one, and its fields for
+/// one hop.
 ///
 /// Without the latter it is a bare Interest or Data, as simple clients send and read them.
 /// Otherwise it is an LpPacket with one Fragment, the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What goes with it for a hop.
+    /// Its fields for one hop.
     pub header: Header,
     /// The packet.
     pub body: Body,
