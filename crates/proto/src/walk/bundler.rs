@@ -13,7 +13,7 @@ use crate::core::{Context, Instant, Lane, NodeId, Protocol};
 /// Places that are kept while nothing waits in them, so that the next walkers find their own.
 const KEPT_MAX: usize = 64;
 
-/// What is on its way out, by receiver and job: each key holds one kind of message.
+/// Bundles that have not left, by receiver and job: each key holds one kind of message.
 #[derive(Debug, Default)]
 pub(super) struct Bundler {
     /// By their keys. Nothing may wait in some of them.

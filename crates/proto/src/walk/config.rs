@@ -102,7 +102,7 @@ pub enum Control {
     Always,
 }
 
-/// What is done about walks that get lost.
+/// The treatment of lost walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// Other walks are generated until the requested number has *finished*: the paper's. Favours

@@ -21,7 +21,7 @@ const GIVEN_UP: Duration = Duration::from_secs(30);
 
 type Cx<'a> = Context<'a, Server>;
 
-/// What a client asks of servers' rows.
+/// A client's requests to change rows.
 #[derive(Debug, Default)]
 pub(super) struct Editor {
     /// Requests of the application, served one after the other.
@@ -31,7 +31,7 @@ pub(super) struct Editor {
     number: u64,
 }
 
-/// What is done now.
+/// The request in progress.
 #[derive(Debug)]
 struct Present {
     id: u64,

@@ -193,7 +193,7 @@ impl Graph {
         self.labels.is_some()
     }
 
-    /// How likely edges are, row by row, if they have weights.
+    /// The alias tables of the edges, row by row, if they have weights.
     pub fn aliases(&self) -> Option<&[Alias]> {
         self.aliases.as_deref()
     }
@@ -251,7 +251,7 @@ impl Graph {
 pub struct Row<'a> {
     /// Where they lead, ascending.
     pub targets: &'a [Vertex],
-    /// How likely each is, if edges have weights.
+    /// The alias table of the row, if edges have weights.
     pub aliases: Option<&'a [Alias]>,
     /// Their labels, if they have any.
     pub labels: Option<&'a [u8]>,
@@ -267,7 +267,7 @@ impl Row<'_> {
     }
 }
 
-/// What a walk reads of a graph: all of it, or a server's part.
+/// A walk's access to a graph: to all of it, or to a server's part.
 pub trait Adjacency {
     /// A vertex's edges, if they are here.
     fn row(&self, vertex: Vertex) -> Option<Row<'_>>;
@@ -290,7 +290,7 @@ pub struct Alias {
     other: u32,
 }
 
-/// What building a row needs, reused from row to row.
+/// Memory for building a row, reused from row to row.
 #[derive(Default)]
 pub struct AliasScratch {
     scaled: Vec<f64>,

@@ -22,12 +22,12 @@ const CLIENTS_MAX: usize = 1024;
 const VERTICES_TOLD_MAX: usize = 64;
 /// Bytes of rows on their way to other servers, at most.
 const GIVEN_BYTES_MAX: usize = 8 << 20;
-/// After what time a vertex is given once more that its next server has not answered for.
+/// A vertex is sent again after this time if its next server has not answered.
 const GIVE_AGAIN: Duration = Duration::from_secs(1);
 
 type Cx<'a> = Context<'a, Server>;
 
-/// What a server does about its part of the graph.
+/// A server's work on its part of the graph.
 #[derive(Debug, Default)]
 pub(super) struct Holder {
     building: Option<Building>,

@@ -76,7 +76,7 @@ pub(super) struct Homes {
     looked: Instant,
 }
 
-/// What a server knows of a home.
+/// A server's record of a home.
 #[derive(Debug)]
 struct Home {
     node: Option<NodeId>,
@@ -168,8 +168,8 @@ impl Homes {
         }
     }
 
-    /// Makes a place for a new home. If all are taken, it replaces the least recently heard of the
-    /// homes without walkers.
+    /// Makes a place for a new home. If all are taken, it replaces the home without walkers that
+    /// has been silent the longest.
     fn place(&mut self, node: NodeId, now: Instant) -> Result<HomeId, Barred> {
         let id = if self.homes.len() <= HOMES_MAX {
             self.homes.push(Home::new(Some(node), now));

@@ -85,7 +85,7 @@ impl Job {
     }
 }
 
-/// What the local application asks for.
+/// A command of the local application.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Do these walks.
@@ -146,7 +146,7 @@ impl UnderWay {
     }
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobReport {
     /// Walks that were requested, without those before the first that is wanted.
@@ -200,8 +200,8 @@ pub enum Event {
     Supplied(u64),
     /// They have not.
     SupplyFailed(u64, SupplyFault),
-    /// What became of each of these edits: the version that the row has, or for a move how often
-    /// the vertex has moved.
+    /// The results of these edits: the new version of the row, or for a move how often the vertex
+    /// has moved.
     Edited(u64, Vec<Result<u32, EditError>>),
     /// A server has not answered for some seconds. Walks wait for it.
     ServerSilent(NodeId),

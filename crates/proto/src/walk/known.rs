@@ -8,14 +8,14 @@ use crate::core::NodeId;
 
 /// The most known jobs: for a new job, one without a walker here is forgotten.
 const JOBS_MAX: usize = 4096;
-/// Of these, jobs of one home at most: it is one of its own that is forgotten then.
+/// The most of these for one home: beyond it, a job of that home is forgotten.
 const JOBS_OF_HOME_MAX: usize = 1024;
 
 /// A known job's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotId(u32);
 
-/// What a server knows of the jobs whose walkers it holds.
+/// A server's record of the jobs whose walkers it holds.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     slots: Vec<Slot>,
@@ -48,7 +48,7 @@ impl Known {
         self.slots[slot.0 as usize].here -= 1;
     }
 
-    /// What all walkers of a job have.
+    /// The fields that all walkers of a job share.
     pub(super) fn head(&self, slot: SlotId) -> &Arc<Head> {
         &self.slots[slot.0 as usize].head
     }

@@ -23,7 +23,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Most turns of a walker in a row that bring it no step, on its way to the edges that it needs.
 pub const DETOURS_MAX: u8 = 63;
 
-/// What every walker of a job has.
+/// The fields that all walkers of a job share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
     /// The node that generates the walkers and gets their results.
@@ -147,7 +147,7 @@ pub struct Ended {
     pub path: Vec<Vertex>,
 }
 
-/// What servers send each other.
+/// A message between servers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// Walkers of one job that go on where this message goes.

@@ -83,7 +83,7 @@ pub use walker::{NOWHERE, Walker};
 /// Walks that are begun in a turn, at most.
 const GENERATED_MAX: usize = 1024;
 
-/// What a server's timers say.
+/// The timers of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timer {
     /// The worker is done with a walker, or may go on.
@@ -125,7 +125,7 @@ pub struct Server {
     part: Part,
     known: Known,
     homes: Homes,
-    /// Whom the worker serves, and until when, where the time that takes is emulated.
+    /// The walker that the worker serves, and until when, where the service time is emulated.
     serving: Option<(QueuedWalker, Instant)>,
     bundler: Bundler,
     runs: Runs,
@@ -571,7 +571,7 @@ impl Server {
             self.tell_done(cx);
             self.end_runs(cx);
             self.generate(cx);
-            // What was begun may have failed where it began.
+            // A walk may fail where it begins.
             self.end_runs(cx);
             self.arm_deadline(cx);
             self.runs.clear_dirty();

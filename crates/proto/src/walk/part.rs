@@ -76,7 +76,7 @@ impl Owners {
     }
 }
 
-/// What is known of a vertex beyond the graph that servers began with.
+/// Changes of a vertex since the servers began with the graph.
 #[derive(Clone, Debug, PartialEq)]
 struct Changed {
     owner: NodeId,
@@ -336,7 +336,7 @@ impl Part {
         Reception::Taken(epoch)
     }
 
-    /// What became of a vertex that was on its way to another server.
+    /// Another server answers for a vertex that was moving to it.
     pub fn on_reception(&mut self, from: NodeId, vertex: Vertex, reception: Reception) {
         let Some(changed) = self.changed.get_mut(&vertex) else { return };
         if changed.moving != Some(from) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::config::{Discipline, QueueConfig};
 use crate::core::{Instant, Rng};
 
-/// What becomes of a walker that comes to a queue.
+/// The fate of a walker that arrives at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It enters.

@@ -47,13 +47,13 @@ impl RoundTrip {
     }
 }
 
-/// How many times as long as [`RoundTrip`] says a walk is waited for, at most.
+/// The largest factor.
 const SLACK_MAX: f64 = 8.0;
 /// The share of the walks under way that, late, makes it one time more.
 const LATE_SHARE: f64 = 1.0 / 64.0;
-/// What a single late walk makes it more at most.
+/// The most that a single late walk adds to the factor.
 const LATE_WEIGHT_MAX: f64 = 0.25;
-/// What it falls by in a second.
+/// The decrease of the factor in a second.
 const SLACK_FALL: f64 = 4.0;
 
 /// Factor by which the time-out of [`RoundTrip`] is stretched: 1, and more for a while after
@@ -67,7 +67,7 @@ pub(super) struct Slack {
 }
 
 impl Slack {
-    /// How many times.
+    /// The factor.
     pub(super) fn factor(self, now: Instant) -> f64 {
         1.0 + (self.more - SLACK_FALL * now.since(self.at).as_secs_f64()).max(0.0)
     }
@@ -88,9 +88,9 @@ const LATE_MIN: Duration = Duration::from_millis(10);
 /// Within what time the least is forgotten by half and more, for ways that have become longer.
 const FORGOTTEN: Duration = Duration::from_secs(64);
 
-/// Which times are so long that something must be in the way: walkers may wait where no queue marks
-/// them, as in the buffer of a socket whose owner is busy. As delay-based congestion control has
-/// it: Brakmo and Peterson, *TCP Vegas*, 1995.
+/// Detects times so long that walkers must wait somewhere. They may wait where no queue marks them,
+/// as in the buffer of a socket whose owner is busy. As in delay-based congestion control: Brakmo
+/// and Peterson, *TCP Vegas*, 1995.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lateness {
     least_nanos: Option<u64>,

@@ -93,7 +93,7 @@ struct VertexTurn {
     latest: VecDeque<(Instant, u64)>,
 }
 
-/// What a home has to do at a time.
+/// A home's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Begin a walk now.
@@ -301,7 +301,7 @@ impl Run {
         end.min(now + timeout / 2)
     }
 
-    /// How long a walk takes at most, as others say: longer if it is longer.
+    /// The usual upper bound of a walk's time, from other walks: longer for longer walks.
     fn usual(&self, config: &Config, flight: &Flight) -> Duration {
         let one = if self.trip.samples() < SAMPLES_MIN {
             FIRST_TIMEOUT
@@ -311,8 +311,8 @@ impl Run {
         one.max(config.timeout_min).min(config.walk_time_max)
     }
 
-    /// How long a walk may take. Not longer with each attempt: it is the window that gives way
-    /// where too much gets lost.
+    /// How long a walk may take. Does not grow with attempts: where too many walks are lost, the
+    /// window shrinks instead.
     fn timeout(&self, config: &Config, flight: &Flight, now: Instant) -> Duration {
         let timeout = self.usual(config, flight).mul_f64(self.slack.factor(now));
         timeout.min(config.walk_time_max)
@@ -388,7 +388,7 @@ impl Run {
 
     /// A walker was dropped by this server: its source learns of it at once, if so configured.
     pub(super) fn on_dropped_here(&mut self, config: &Config, now: Instant, token: u64) -> Lost {
-        // Of a walk whose later walkers are under way this one is not missed.
+        // This walker is not missed if later walkers of its walk are under way.
         if self.flights.awaited(token).is_none() {
             return Lost::Unheard;
         }
@@ -426,7 +426,7 @@ impl Run {
         let in_flight = self.in_flight();
         for token in due {
             let Some(&flight) = self.flights.flight(token) else { continue };
-            // What walks take may have changed since.
+            // The usual time of walks may have changed since.
             let patience = self.patience(config, &flight, now);
             let deadline = self.deadline(config, &flight, now).max(patience);
             if deadline > now {
@@ -488,7 +488,7 @@ impl Run {
     }
 }
 
-/// What a loss leads to.
+/// The consequence of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     /// The job does not act on the loss, or not yet.

@@ -27,7 +27,7 @@ use crate::core::{Context, Instant, Lane, NodeId};
 
 type Cx<'a> = Context<'a, Server>;
 
-/// What a server in supersteps is doing.
+/// The state of a server in supersteps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// It waits for the coordinator.
@@ -58,14 +58,14 @@ pub(super) struct Steps {
     turn: usize,
 }
 
-/// What leaves for another server at the end of the superstep, by job.
+/// Walkers for another server at the end of the superstep, by job.
 #[derive(Debug, Default)]
 struct Leaving {
     walkers: BTreeMap<(NodeId, u64), (Arc<Head>, Vec<Traveller>)>,
     ended: BTreeMap<(NodeId, u64), (Arc<Head>, Vec<Ended>)>,
 }
 
-/// How far another server is.
+/// The progress of another server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     /// The superstep whose walkers have all come.

@@ -21,18 +21,18 @@ const CHUNK_BYTES: usize = 48 << 10;
 const CHUNK_VERTICES: usize = 8192;
 /// Bytes that are on their way to a server and not yet known to be there, at most.
 const UNTOLD_BYTES_MAX: usize = 1 << 20;
-/// How often a server is asked whose part is not whole, or that has been silent.
+/// The interval of requests to a server whose part is incomplete, or that has been silent.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// How often the others are asked, while walks are under way.
+/// The interval of requests to the other servers, while walks are under way.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// After what time without progress pieces are given again.
+/// Pieces are sent again after this time without progress.
 const STALLED: Duration = Duration::from_secs(1);
-/// After what time without an answer a server is taken for silent.
+/// A server counts as silent after this time without an answer.
 const SILENT: Duration = Duration::from_secs(3);
 
 type Cx<'a> = Context<'a, Server>;
 
-/// What a client does about the servers' parts.
+/// A client's work on the servers' parts.
 #[derive(Debug)]
 pub(super) struct Supplier {
     supply: Supply,
@@ -50,7 +50,7 @@ struct Feed {
     place: u16,
     is_whole: bool,
     next: Position,
-    /// What is on its way: up to where, and its bytes.
+    /// Pieces under way: the position after each, and its bytes.
     untold: VecDeque<(Position, usize)>,
     untold_bytes: usize,
     told: Position,

@@ -88,7 +88,7 @@ fields! {
     }
 }
 
-/// What a client wants to be there.
+/// A client's request to hold a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opening {
     /// The graph.

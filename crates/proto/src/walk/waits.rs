@@ -7,8 +7,8 @@ const PARTS: usize = 16;
 /// None at all, those within the deadline, those a little later, and all that were longer.
 const CLASSES: usize = 2 * PARTS;
 
-/// How many walkers waited how long for others to leave with, in sixteenths of the time that they
-/// may wait.
+/// A histogram of the times that walkers waited for others to leave with, in sixteenths of the time
+/// that they may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     counts: [u64; CLASSES],

@@ -1,4 +1,4 @@
-//! How many walks may be under way: more with time, fewer at marks.
+//! The window of walks under way: it grows with time, and shrinks at marks.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ enum Phase {
     Steady,
 }
 
-/// What came in the present round trip.
+/// Counts of the present round trip.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     began: Instant,
@@ -92,7 +92,7 @@ struct Losses {
 /// How many windows may be begun in a round trip: while it doubles, and later.
 const PACE_DOUBLING: f64 = 2.0;
 const PACE: f64 = 1.25;
-/// What was not begun in this time may be made up for: shorter round trips are not paced.
+/// Walks held back within this time may be made up for: shorter round trips are not paced.
 const CATCH_UP: Duration = Duration::from_millis(10);
 /// The least time between bursts of paced walks.
 const PACED_EACH: Duration = Duration::from_millis(1);
@@ -241,7 +241,7 @@ impl Window {
         }
     }
 
-    /// Whether a walk that was begun at this time says something of what came of the last cut.
+    /// Whether a walk that began at this time shows the effect of the last cut.
     fn is_news(&self, begun: Option<Instant>) -> bool {
         begun.is_some_and(|begun| begun >= self.cut)
     }
@@ -260,7 +260,7 @@ impl Window {
         }
     }
 
-    /// How many times as fast it grows.
+    /// The factor by which growth is accelerated.
     fn speed(&self) -> f64 {
         f64::from(1u32 << self.clean)
     }

@@ -102,7 +102,7 @@ impl Bench {
         self.now = self.now.max(until);
     }
 
-    /// What was sent since it was asked last.
+    /// Messages sent since the last call.
     pub fn sent(&mut self) -> Vec<(NodeId, Message)> {
         self.outbox.sends.drain(..).map(|send| (send.to, send.message)).collect()
     }

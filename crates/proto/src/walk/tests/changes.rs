@@ -17,7 +17,7 @@ fn owners(of: &[u16]) -> Arc<Owners> {
     Arc::new(Owners::new(vec![A, B], of.to_vec()).expect("two servers"))
 }
 
-/// What each of two servers has of the kite, and knows of the other's.
+/// Two servers' parts of the kite, each with its view of the other's.
 fn parts() -> (super::super::Part, super::super::Part) {
     let part = |me| super::super::Part::new(me, Arc::new(kite()), owners(&[0, 0, 1, 1]));
     (part(A), part(B))
@@ -110,7 +110,7 @@ fn a_vertex_moves_with_its_row_and_is_nowhere_twice_for_long() {
     assert_eq!(b.edit(1, &Change::Cut { to: 3 }, MAX), Outcome::Done(2));
     hand_over(&mut b, &mut a, 1);
     assert_eq!((a.version(1), a.epoch(1), b.owner(1)), (2, 2, Some(A)));
-    // What comes late from an earlier move changes nothing.
+    // A late answer to an earlier move changes nothing.
     b.on_reception(A, 1, Reception::Taken(1));
     a.learn(1, B, 1, MAX);
     b.learn(1, B, 9, MAX);
