@@ -21,7 +21,7 @@ use crate::parts::deadline::Deadline;
 use crate::parts::slots::Slots;
 use crate::parts::token_bucket::time_for;
 
-/// The round-trip time assumed for a face's flows until an Interest carries one.
+/// The round-trip time assumed for a face's flows while none is known.
 const ROUND_TRIP_GUESS: Duration = Duration::from_millis(50);
 /// The longest round trip that is believed.
 const ROUND_TRIP_MAX: Duration = Duration::from_secs(1);

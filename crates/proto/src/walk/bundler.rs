@@ -24,7 +24,7 @@ pub(super) struct Bundler {
     oldest: Option<Instant>,
     walkers: usize,
     waits: Waits,
-    /// When the bundler was last polled, and about how long after the time before.
+    /// When `flush` was last called, and about how long after the call before.
     looked: Instant,
     pause: Duration,
 }

@@ -61,8 +61,9 @@ const NO_PATH: u8 = u8::MAX;
 const UNSTEERED: TrackId = TrackId { path: NO_PATH, class: Class::Primary, discovers: false };
 /// Data with a false signature after which a flow gives up, if it has more of them than of others.
 const UNVERIFIED_MAX: u64 = 16;
-/// For how many times `give_up_after` after the last Data a Nack for congestion counts as a sign of
-/// life. Without a limit, a table full of a flow's own lost Interests would keep it open for ever.
+/// Nacks for congestion count as a sign of life until this many times `give_up_after` after the
+/// last Data. Without a limit, a table full of a flow's own lost Interests would keep it open for
+/// ever.
 const REFUSALS_COUNT: u32 = 3;
 /// Nacks for lack of a route after which a flow without any Data gives up.
 const NO_ROUTE_MAX: u32 = 4;

@@ -6,8 +6,8 @@ use crate::core::Instant;
 use crate::mircc::round_trip::{LOST_AFTER_MAX, RoundTrip};
 use crate::ndn::{JoinRates, PathLabel, Stamps};
 
-/// For how many times `patience`, from the path's last Data on, Nacks for congestion count as
-/// answers.
+/// Nacks for congestion count as answers until this many times `patience` after the path's last
+/// Data.
 const PATIENCE_REFUSED: u32 = 4;
 
 /// A way to the object, as its label names it.
