@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 const PIT_ENTRIES: usize = 64 << 10;
 const WARM_UP: Duration = Duration::from_millis(500);
-/// After this long without an answer the window is asked anew.
+/// After this long without an answer the window is asked again.
 const STALLED_AFTER: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, PartialEq)]
@@ -58,7 +58,7 @@ impl Wire for Packet {
     }
 }
 
-/// Passes questions on to its first face, and answers back to whoever asked.
+/// Forwards questions to its first face, and each answer to the face that asked.
 struct Forwarder {
     asked_by: Vec<NodeId>,
 }

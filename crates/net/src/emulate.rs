@@ -29,10 +29,10 @@ pub enum EmulateChange {
     /// The node handles nothing for this long, as if its process were stopped. A second pause
     /// replaces the first.
     Pause(Duration),
-    /// What arrives by datagram gets lost at this node's end buffer, whoever sent it: messages to
-    /// the node and to groups that it has joined, as if they had not come. Hellos and their like
-    /// pass. Counted as `emulated_receive_loss`. [`Loss::None`] ends it; the next begins its draws
-    /// anew, by the node's seed and id alone.
+    /// Drops arriving datagrams at this node's receive buffer, from any sender: messages to the
+    /// node and to groups that it has joined. Hellos and other control records pass. Counted as
+    /// `emulated_receive_loss`. [`Loss::None`] ends it; a later loss restarts its random draws,
+    /// from the node's seed and id alone.
     ReceiveLoss(Loss),
     /// No faults, no partition, no pause, no loss at the end buffer.
     Clear,
@@ -86,8 +86,8 @@ impl Emulator {
         }
     }
 
-    /// Changes the faults of a node's links; its emulator is seeded from `rng` when there is none.
-    /// `place` finds the number by which the emulator knows a peer, if it is known.
+    /// Changes the faults of a node's links. A new emulator is seeded from `rng`. `place` finds the
+    /// number by which the emulator knows a peer, if it is known.
     pub(crate) fn change(
         emulator: &mut Option<Box<Emulator>>,
         rng: &mut Rng,

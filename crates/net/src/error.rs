@@ -92,8 +92,8 @@ pub enum StartError {
 /// Why there is no new face to an address. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FaceError {
-    /// Nobody can be there: the port is 0, the address is unspecified, multicast or broadcast, its
-    /// family is not that of the node's own, or it is beyond loopback and the node's own is not.
+    /// The address is invalid: its port is 0, it is unspecified, multicast or broadcast, its family
+    /// is not that of the node's own, or it is beyond loopback and the node's own is not.
     #[error("no face at {local} can have the address {addr}")]
     Address {
         /// The address asked for.

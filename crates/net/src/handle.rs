@@ -30,8 +30,8 @@ pub struct Handle<P: Protocol, K: Kind> {
     pub(crate) kind: K,
 }
 
-/// The ends of all queues of a node with this protocol and this UDP socket, which is held back at
-/// so many bytes of events.
+/// The ends of all queues of a node with this protocol and this UDP socket. `events_bytes_max`
+/// unread bytes of events hold the node back.
 pub(crate) fn connect<P: Hosted, K: Kind>(
     kind: K,
     crew: Crew<P>,

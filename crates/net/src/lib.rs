@@ -8,9 +8,9 @@
 //!
 //! A peer is presumed up. The first message for it on the stream lane opens a connection, and
 //! attempts are repeated for as long as it takes: what was sent meanwhile waits. When an
-//! established stream breaks, what waited is discarded, the protocol is told `Down`, and after a
-//! new connection `Up` with the peer's incarnation. Each ordered pair of members has a connection
-//! of its own, so data flows one way on each.
+//! established stream breaks, the node discards its backlog and notifies the protocol of `Down`,
+//! and, after a new connection, of `Up` with the peer's incarnation. Each ordered pair of members
+//! has a connection of its own, so data flows one way on each.
 //!
 //! # Back-pressure
 //!
@@ -32,8 +32,8 @@
 //! # Faces
 //!
 //! A [`FaceNode`] drives protocols whose messages are raw UDP datagrams that other programs answer,
-//! with neither our record header nor streams: NDN's first. It knows remote addresses, static ones
-//! and, where [`FacesConfig`] says so, whoever sends something that decodes.
+//! with neither our record header nor streams: NDN's first. It knows remote addresses: static ones
+//! and, where [`FacesConfig`] allows it, those from which a datagram that decodes has come.
 //!
 //! # Faults
 //!

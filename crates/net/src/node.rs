@@ -43,7 +43,7 @@ impl Bound {
     ///
     /// # Errors
     /// If the port is taken, or the address is not loopback and the configuration does not allow
-    /// plaintext beyond it, or there is to be multicast and none is possible.
+    /// plaintext beyond it, or the configuration requires multicast and the interface has none.
     pub fn bind(addr: SocketAddr, config: NodeConfig) -> Result<Bound, BindError> {
         if !addr.ip().is_loopback() && config.exposure == Exposure::LoopbackOnly {
             return Err(BindError::Plaintext { addr });
@@ -165,8 +165,8 @@ impl<P: Hosted> Node<P> {
         self.input(Input::View(view))
     }
 
-    /// Looks for members at these addresses until they answer; the protocol is told of each as a
-    /// peer that is up. Needs [`NodeConfig::with_open_membership`].
+    /// Sends to these addresses until members answer; the protocol learns of each as a peer that is
+    /// up. Needs [`NodeConfig::with_open_membership`].
     ///
     /// # Errors
     /// If the node has stopped.

@@ -25,7 +25,7 @@ pub(crate) struct Nonces {
 }
 
 impl Nonces {
-    /// Nonces under a key that nobody else knows.
+    /// Nonces under a secret key.
     pub(crate) fn new(key: [u8; 32]) -> Nonces {
         Nonces { key }
     }

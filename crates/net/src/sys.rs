@@ -172,7 +172,7 @@ pub(crate) fn create_timer() -> io::Result<AsyncFd<OwnedFd>> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just opened `fd` for us and nobody else knows it.
+    // SAFETY: the kernel has just opened `fd` for this call, so it has no other owner.
     let timer = unsafe { OwnedFd::from_raw_fd(fd) };
     // SAFETY: an `OwnedFd` is open and stays the same descriptor until it is dropped, which only
     // the `AsyncFd` that now owns it can do.
@@ -253,8 +253,8 @@ pub(crate) const SENDS_MAX: usize = 32;
 /// True where [`send_many`] does.
 pub(crate) const SENDS_MANY: bool = cfg!(target_os = "linux");
 
-/// Sends several parts with one system call (`sendmmsg`), cut by the kernel where they are to be
-/// (`UDP_SEGMENT`). Those that are `None` end the list. Says how many were taken, one at least.
+/// Sends several parts with one system call (`sendmmsg`); the kernel cuts each into its segments
+/// (`UDP_SEGMENT`). The first `None` ends the list. Returns how many were taken, one at least.
 #[cfg(target_os = "linux")]
 pub(crate) fn send_many(socket: &UdpSocket, parts: &[Option<Part<'_>>]) -> io::Result<usize> {
     /// Room for one control message with a `u16`, aligned as its header wants it.

@@ -27,7 +27,7 @@ pub(crate) struct TallyPart {
 }
 
 impl TallyPart {
-    /// The holder has so many bytes now.
+    /// Sets the bytes that the holder has now.
     pub(crate) fn set(&mut self, bytes: usize) {
         if bytes != self.bytes {
             // Only the driver's task writes, so nothing comes in between.

@@ -66,7 +66,7 @@ mod imp {
         /// Ready if the time was over before the waker was in place, or the timer cannot be set.
         pub(super) fn set(&mut self, after: Option<Duration>, waker: &Waker) -> Poll<()> {
             let mut cx = Context::from_waker(waker);
-            // An earlier ring counts no more: setting a timer takes back what it has signalled.
+            // Ignore an earlier expiry: setting the timer clears it in the kernel too.
             if let Poll::Ready(Ok(mut rung)) = self.0.poll_read_ready(&mut cx) {
                 rung.clear_ready();
             }

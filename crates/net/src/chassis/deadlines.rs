@@ -23,7 +23,7 @@ impl Clock {
     }
 }
 
-/// What is due when. Deadlines are not cancelled; whoever set one ignores it if it is stale.
+/// Pending deadlines. They are not cancelled; the owner of a deadline ignores it if it is stale.
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     heap: BinaryHeap<Reverse<Due<T>>>,
@@ -88,7 +88,7 @@ impl<T> Deadlines<T> {
         self.set
     }
 
-    /// The earliest deadline; [`Instant::MAX`] if there is none.
+    /// The earliest deadline; [`Instant::MAX`] if no deadline is set.
     pub(crate) fn earliest(&self) -> Instant {
         self.next().map_or(Instant::MAX, |(due, _)| due.at)
     }

@@ -87,7 +87,7 @@ pub(crate) struct Requests {
     pub(crate) timers: Vec<(Instant, u32)>,
     /// Peers and the backlog in bytes below which the protocol wants to hear of them.
     pub(crate) drains: Vec<(NodeId, usize)>,
-    /// Peers whose connections are to be closed.
+    /// Peers whose connections the driver must close.
     pub(crate) disconnects: Vec<NodeId>,
     /// Nodes and where they are.
     pub(crate) contacts: Vec<(NodeId, Bytes)>,

@@ -280,10 +280,10 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Tells whoever waits.
+    /// Notifies all who wait for the end.
     fn tell(self) {
         for reply in self.replies {
-            // Whoever asked may have stopped waiting.
+            // The receiver may have stopped waiting.
             let _ = reply.send(self.stopped);
         }
     }

@@ -201,7 +201,7 @@ impl Arrivals {
             if let Some(signal) = &mut signal
                 && is_last
             {
-                // A short batch emptied the socket: what comes later signals anew.
+                // A short batch emptied the socket: the next datagram signals again.
                 signal.clear_ready();
             }
             for (place, meta) in metas[..received].iter().enumerate() {

@@ -25,7 +25,7 @@ use crate::sys::{self, Part};
 pub(crate) struct Datagrams {
     /// The same socket's other direction.
     pub(crate) arrivals: Arrivals,
-    // While the kernel takes no more: signals when it does.
+    // Present while the kernel's send buffer is full; signals when it has room.
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
     trains: Trains,
@@ -34,8 +34,8 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    /// Takes over a bound socket that does not block; so many datagrams leave with a call at most,
-    /// or many trains of them if that is more than one.
+    /// Takes over a non-blocking bound socket. One call sends at most `together_max` datagrams, or
+    /// several such trains if that is more than one.
     pub(crate) fn new(
         socket: UdpSocket,
         (queue_bytes_max, together_max): (usize, usize),
@@ -104,7 +104,7 @@ impl Datagrams {
                     tracing::info!("segmentation offload is not available, sending one by one");
                     continue;
                 }
-                // A datagram may be lost. The usual cause is a port that nobody listens on yet.
+                // A datagram may be lost. The usual cause is a port that no socket is bound to yet.
                 Err(_) => counters.add(counters::DATAGRAM_SEND_FAILED, datagrams),
             }
             self.trains.remove_part(bytes);

@@ -33,8 +33,8 @@ const PROBE_WITHIN: Duration = Duration::from_millis(50);
 
 /// How a node's messages to groups leave.
 ///
-/// All nodes of a cluster say the same: a node that sends by multicast is heard by those that have
-/// joined on their sockets, and nobody else. One that sends copies is heard by all.
+/// All nodes of a cluster need the same value: only nodes that have joined on their sockets hear a
+/// node that sends by multicast. All hear a node that sends copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Multicast {
     /// A copy to each known peer, which drops it unless it has joined.
@@ -188,8 +188,8 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Sends something to an address that nobody else has joined, and no further than this machine,
-    /// and waits for it.
+    /// Sends a datagram to a random multicast address, no further than this machine, and waits for
+    /// it.
     fn probe(&self, udp: &UdpSocket) -> io::Result<()> {
         let random = getrandom::u64().map_err(io::Error::other)?.to_be_bytes();
         let group = Ipv4Addr::new(PROBE_SCOPE[0], PROBE_SCOPE[1], random[0], random[1]);

@@ -65,7 +65,7 @@ pub(crate) struct Trains {
 }
 
 impl Trains {
-    /// No trains, and at most this many bytes of them, with at most so many datagrams in each.
+    /// No trains yet. They hold at most `queue_bytes_max` bytes, and each `length_max` datagrams.
     pub(crate) fn new(queue_bytes_max: usize, length_max: usize) -> Trains {
         Trains {
             trains: VecDeque::new(),
@@ -103,7 +103,7 @@ impl Trains {
         }
     }
 
-    /// Drops the oldest train; returns how many datagrams it had, 0 if there is none.
+    /// Drops the oldest train; returns its number of datagrams, 0 if no train waits.
     pub(crate) fn drop_oldest(&mut self) -> usize {
         if self.trains.is_empty() {
             return 0;

@@ -91,7 +91,7 @@ impl Driver {
                 self.challenge(node, from);
                 return Ok(false);
             }
-            // A node tells its session to whoever sends a Who, so a Hello that repeats the known
+            // A node tells its session to any sender of a Who, so a Hello that repeats the known
             // session from another address is judged as well.
             Some(known) if !is_here => match self.judge_claim(place) {
                 Verdict::Wait => {
@@ -135,8 +135,8 @@ impl Driver {
         verdict
     }
 
-    /// Asks whoever has this id, at this address, to repeat a nonce: 32 bytes, fewer than any Hello
-    /// that makes it ask.
+    /// Asks the node with this id at this address to repeat a nonce. The Who has 32 bytes, fewer
+    /// than any Hello that triggers it.
     pub(super) fn challenge(&mut self, node: NodeId, addr: SocketAddr) {
         let nonce = self.nonces.nonce(node, addr, self.now);
         self.counters.add(counters::PEER_CHALLENGED, 1);

@@ -217,8 +217,8 @@ impl Driver {
                 // A failed call counts as well, so that a broken socket cannot hold the turn.
                 handled += usize::from(batch.is_empty());
             }
-            // A batch may hold hundreds: what is beyond a turn's share is left for the next, unless
-            // somebody waits for it.
+            // A batch may hold hundreds: what exceeds a turn's share is left for the next turn,
+            // unless the caller needs all of it now.
             while (handled < DATAGRAMS_MAX || ask == Ask::Now)
                 && let Some(arrived) = batch.pop()
             {
@@ -285,7 +285,7 @@ impl Driver {
     ) -> Result<(), (Refusal, String)> {
         let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
         if !to.is_none_or(is_ours) {
-            // The port is open to whoever finds it.
+            // Any host can send to this port.
             self.counters.add(counters::MULTICAST_NOT_ADDRESSED, 1);
             return Ok(());
         }

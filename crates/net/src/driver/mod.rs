@@ -141,7 +141,7 @@ pub(crate) struct Driver {
     driver_rng: Rng,
     emulator: Option<Box<Emulator>>,
     receive_loss: Option<ReceiveLoss>,
-    // An emulated partition cuts somebody off.
+    // An emulated partition cuts off at least one peer.
     is_cut: bool,
     paused_until: Option<Instant>,
     traffic: Traffic,

@@ -37,7 +37,7 @@ pub(crate) enum Reach {
 /// Whether the peer's address is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// Somebody said so: it is asked there before anything else is sent.
+    /// Another node named the address: a Who must be answered there before anything else is sent.
     Hinted,
     /// The roster names it, or the peer has repeated a nonce that was sent there.
     Proven,
@@ -70,7 +70,7 @@ pub(crate) struct Peer {
     pub(crate) hello_after: Instant,
     /// When a datagram of its session came last.
     pub(crate) heard_at: Instant,
-    /// When somebody named it first.
+    /// When this node first learned of the peer.
     known_since: Instant,
     /// Another run's claim to its id.
     pub(crate) claim: Claim,
@@ -118,7 +118,7 @@ pub(crate) struct PeerTable {
     to_flush: Vec<usize>,
     // All that waits for streams.
     queued: Tally,
-    // Somebody may not be introduced.
+    // At least one peer may still need our session.
     has_strangers: bool,
     former: Former,
 }
@@ -216,9 +216,9 @@ impl PeerTable {
         self.places.insert(after, (node, place));
     }
 
-    /// The place of a member that may be new, whose address is a hint. It takes the place of one
-    /// that is gone for long, or if there is no more room of one that has proven nothing, or else
-    /// of the one that is gone for longest; `None` if none is.
+    /// The place of a member that may be new, whose address is a hint. A new member replaces a peer
+    /// that has been gone for long. In a full table it replaces a gone peer with no proven address,
+    /// else the one that has been gone for longest. `None` if no peer can be replaced.
     pub(crate) fn place_or_insert(
         &mut self,
         node: NodeId,
@@ -260,8 +260,8 @@ impl PeerTable {
         Some(place)
     }
 
-    /// The place of a peer to which something is to be sent: one that gave up its place is back,
-    /// and has to prove its address again.
+    /// The place of a peer to which the driver sends. A peer that gave up its place gets one again,
+    /// and must prove its address again.
     pub(crate) fn place_or_recall(
         &mut self,
         node: NodeId,
@@ -335,18 +335,18 @@ impl PeerTable {
         !self.to_flush.is_empty()
     }
 
-    /// True if somebody may not be introduced, and then not again until somebody else may.
+    /// True if a peer may need our session. Clears the mark until the next such peer.
     pub(crate) fn take_strangers(&mut self) -> bool {
         std::mem::take(&mut self.has_strangers)
     }
 
-    /// Notes that the peer is told our session. True if it was not before.
+    /// Notes that the peer learns our session. True if it did not know it before.
     pub(crate) fn introduce(&mut self, place: usize) -> bool {
         let introduction = &mut self.peers[place].introduction;
         std::mem::replace(introduction, Introduction::Made) == Introduction::Due
     }
 
-    /// Notes that the peer has started anew and knows nothing of us.
+    /// Notes that the peer has restarted and does not know our session.
     pub(crate) fn make_stranger(&mut self, place: usize) {
         self.peers[place].introduction = Introduction::Due;
         self.has_strangers = true;
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(insert(&mut table, 4, 300), 4);
         assert_eq!(insert(&mut table, 5, 301), 3);
         assert_eq!((table.place(NodeId(3)), table.place(NodeId(5))), (None, Some(3)));
-        // Nobody has heard of the fourth and the fifth, but they are new.
+        // The fourth and the fifth were never heard from, but they are new.
         assert_eq!(insert(&mut table, 6, 401), 1);
         assert_eq!(insert(&mut table, 7, 402), 5);
         assert_eq!(table.len(), 6);

@@ -176,7 +176,7 @@ impl Driver {
         true
     }
 
-    /// The protocol was told where a node is: a hint, whoever said so.
+    /// The protocol has learned where a node is: a hint, from any source.
     pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
         let text = std::str::from_utf8(address).ok();
         let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
@@ -291,8 +291,8 @@ impl Driver {
         self.proofs.datagram_bytes += bytes;
     }
 
-    /// A message to a group concerns a hinted peer only while it is asked for the first time: it
-    /// goes to all that are known, whoever named them.
+    /// A group message triggers a Who to a hinted peer only while the peer is asked for the first
+    /// time: group messages go to all known peers, and anyone may have named them.
     pub(super) fn is_group_copy_due(&mut self, place: usize) -> bool {
         let peer = self.peers.at(place);
         peer.proof == Proof::Proven || peer.proofs_failed == 0
@@ -410,7 +410,7 @@ impl Driver {
         }
     }
 
-    /// Takes a Hello of a peer whose address is not proven. True if its session is to be noted.
+    /// Handles a Hello of a peer whose address is not proven. True if its session must be noted.
     pub(super) fn admit_unproven(
         &mut self,
         place: usize,
@@ -441,7 +441,7 @@ impl Driver {
             peer.challenged_at = now;
         }
         self.challenge(header.sender, from);
-        // Who is there already stays until somebody proves to be.
+        // The known session stays until another one proves its address.
         known.is_none_or(|known| known == session)
     }
 

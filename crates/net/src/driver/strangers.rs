@@ -42,8 +42,8 @@ impl Driver {
         }
     }
 
-    /// A Hello came from this address: if it was a seed's, and the node has proven to be there, the
-    /// protocol is told who it is.
+    /// Handles a Hello from this address: if it is a seed's and the node's address there is proven,
+    /// the protocol learns the node's id.
     pub(super) fn note_answer(&mut self, from: SocketAddr, place: usize) {
         let Some(at) = self.seeds.iter().position(|&seed| seed == from) else { return };
         if self.peers.at(place).proof == Proof::Hinted {

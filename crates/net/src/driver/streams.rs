@@ -115,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Drops the stream to a peer with all it holds, tells the protocol, and dials anew.
+    /// Drops the stream to a peer with its backlog, notifies the protocol, and schedules a redial.
     pub(super) fn lose_outgoing(&mut self, place: usize) {
         let peer = self.peers.at(place);
         let lost_bytes = peer.outgoing.abandon(self.now);
@@ -235,7 +235,7 @@ impl Driver {
         }
     }
 
-    /// When the first of the streams that wait for room is to be written to at the latest.
+    /// The latest instant for the next write to any stream that waits for room.
     pub(super) fn refill_by(&mut self) -> Instant {
         let mut earliest = Instant::MAX;
         for at in 0..self.refilling.len() {
@@ -384,7 +384,7 @@ impl Driver {
         }
     }
 
-    /// When the first of the busy streams is to be read without a signal.
+    /// When the first of the busy streams must be read without a signal.
     pub(super) fn gathering_until(&self) -> Instant {
         let streams = self.gathering.iter().filter_map(|&slot| self.incoming[slot].as_ref());
         streams.map(Incoming::gathers_until).min().unwrap_or(Instant::MAX)

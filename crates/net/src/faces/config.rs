@@ -53,17 +53,17 @@ impl FacesConfig {
         }
     }
 
-    /// Where the node may listen, since whoever reaches the port can read and forge what a
-    /// protocol does not protect itself. Default: loopback only.
+    /// Where the node may listen. Any host that reaches the port can read and forge what a protocol
+    /// does not protect itself. Default: loopback only.
     pub fn with_exposure(mut self, exposure: Exposure) -> Self {
         self.exposure = exposure;
         self
     }
 
-    /// Dynamic faces there may be at once: those that somebody unknown opened. Default 1,024.
-    /// At the limit a new face takes the place of the unproven one heard from longest ago; a proven
-    /// one yields to proven ones only, after
-    /// [some silence](FacesConfig::with_face_yields_after).
+    /// Largest number of dynamic faces: those that a datagram from an unknown address opened.
+    /// Default 1,024. At the limit a new face replaces the unproven one heard from longest ago; a
+    /// proven one yields to proven ones only, after [some
+    /// silence](FacesConfig::with_face_yields_after).
     pub fn with_faces_max(mut self, faces: usize) -> Self {
         self.faces_max = faces;
         self
@@ -148,8 +148,8 @@ impl FacesConfig {
         self
     }
 
-    /// Bytes of events that wait for the application, at which the node takes no more datagrams
-    /// until half of them were received. Default 16 MiB, at least 1.
+    /// Bytes of events waiting for the application at which the node stops reading datagrams, until
+    /// half of them are received. Default 16 MiB, at least 1.
     ///
     /// It counts what [`NodeConfig::with_events_bytes_max`] does. Datagrams that come meanwhile
     /// wait in the kernel, and are lost beyond what it holds.

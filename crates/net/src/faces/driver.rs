@@ -36,7 +36,7 @@ use crate::sys;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
 const DATAGRAMS_MAX: usize = 256;
-/// Commands that wait for the protocol, at which no more datagrams are taken: an application that
+/// Number of waiting commands at which the node stops reading datagrams: an application that
 /// answers each Interest by a command would let them grow while more datagrams arrive in a turn
 /// than commands are handled.
 const INPUTS_WAITING_MAX: usize = 1024;
@@ -47,7 +47,7 @@ const TIMERS_MAX: usize = 256;
 pub enum Order {
     /// A static face.
     Open { addr: SocketAddr, reply: oneshot::Sender<Result<NodeId, FaceError>> },
-    /// A face is needed no more, whoever opened it.
+    /// Closes a face of either opener.
     Close { node: NodeId, reply: oneshot::Sender<bool> },
     /// Other faults.
     Emulate { to: Peers, faults: LinkFaults },
@@ -208,7 +208,7 @@ impl FaceDriver {
                     if let Ok((node, true)) = opened {
                         self.tell(node, PeerState::Up { incarnation: 0 });
                     }
-                    // Whoever asked may have stopped waiting.
+                    // The receiver may have stopped waiting.
                     let _ = reply.send(opened.map(|(node, _)| node));
                 }
                 Control::Order(Order::Close { node, reply }) => {
@@ -540,7 +540,7 @@ impl Drive for FaceDriver {
     }
 
     fn abandon(&mut self) -> Stopped {
-        // What is lost of datagrams nobody counts: any may be.
+        // Lost datagrams are not counted: any may be lost.
         Stopped { abandoned_bytes: 0 }
     }
 }

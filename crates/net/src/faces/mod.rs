@@ -6,18 +6,19 @@
 //! [`LOCAL`].
 //!
 //! A stranger's face opens with the first message that decodes, where
-//! [`FacesConfig::with_accepts_unknown`] allows it. The protocol is told `Up`, with incarnation 0
-//! since nobody says it, and `Down` when the face has been idle, makes room for another, or is
-//! closed by the protocol ([`Context::disconnect`]). Static faces stay and are presumed up.
+//! [`FacesConfig::with_accepts_unknown`] allows it. The protocol is notified of `Up`, with
+//! incarnation 0 since datagrams carry none, and of `Down` when the face has been idle, makes room
+//! for another, or is closed by the protocol ([`Context::disconnect`]). Static faces stay and are
+//! presumed up.
 //!
 //! A stranger's address may be forged. It is *proven* if the application allows its range
 //! ([`FacesConfig::with_faces_allowed`]). Any other stranger is sent at most three times the bytes
 //! received from it, at a limited rate for its network, and its face is the first to make room.
 //! Datagrams that are withheld count as `faces_unproven_allowance` or `faces_unproven_rate`.
 //!
-//! There is no header of ours and no roster: whoever has an address is believed to be its face, and
-//! a protocol that needs more signs its messages. There are no streams and no groups; what a
-//! protocol sends there is a bug of it, counted as `faces_unsupported`.
+//! There is no header of ours and no roster: any sender at an address is believed to be its face,
+//! and a protocol that needs more signs its messages. There are no streams and no groups; a
+//! protocol that sends to them has a bug, counted as `faces_unsupported`.
 //!
 //! What has arrived together is handled in one turn, and what is sent in a turn leaves in trains:
 //! datagrams for a face that follow one another share one as long as they are of one length. A

@@ -66,7 +66,7 @@ impl BoundFaces {
     }
 
     /// Starts the node on the current tokio runtime with these static faces, which the protocol
-    /// knows by their places in the list. It presumes them up and is told nothing of them.
+    /// knows by their places in the list. It presumes them up and gets no notification of them.
     ///
     /// # Errors
     /// If a face cannot have its address, or another one has it, or there is no runtime.
@@ -113,8 +113,8 @@ impl Kind for Faces {
 }
 
 impl<P: Protocol> FaceNode<P> {
-    /// Opens a static face while the node runs. The protocol is told that it is up, unless the
-    /// address has a face already; then that one is meant, and stays.
+    /// Opens a static face while the node runs, and notifies the protocol that it is up. If the
+    /// address has a face already, returns that one.
     ///
     /// # Errors
     /// If no face can have the address, or the node has stopped.
@@ -124,8 +124,8 @@ impl<P: Protocol> FaceNode<P> {
         answer.await.unwrap_or(Err(FaceError::Closed))
     }
 
-    /// Closes a face, a static one as well; the protocol is told that it is down. False if there
-    /// was none. Where strangers are accepted its address may open another.
+    /// Closes a face, static or not, and notifies the protocol that it is down. False if there was
+    /// no such face. Where strangers are accepted its address may open another.
     ///
     /// # Errors
     /// If the node has stopped.

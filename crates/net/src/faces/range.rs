@@ -124,7 +124,7 @@ fn bits_of(address: IpAddr) -> u8 {
 
 /// The address with nothing but its first bits.
 fn truncated(address: IpAddr, length: u8) -> IpAddr {
-    // A shift by all bits is none: a prefix of no bits leaves nothing.
+    // `checked_shl` refuses a shift by all bits: the mask of an empty prefix is 0.
     match address {
         IpAddr::V4(address) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);

@@ -18,7 +18,7 @@ use crate::error::FaceError;
 enum Opener {
     /// The application. It stays until the node stops.
     Application,
-    /// Whoever sent from there.
+    /// A sender at that address.
     Stranger,
 }
 
@@ -33,7 +33,8 @@ struct Face {
     allowance: Option<Allowance>,
 }
 
-/// Addresses of all faces, for whoever is not the driver. Changes with faces, not with datagrams.
+/// Addresses of all faces, for readers other than the driver. Changes with faces, not with
+/// datagrams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory(Arc<Mutex<BTreeMap<NodeId, SocketAddr>>>);
 
@@ -157,7 +158,7 @@ impl FaceTable {
         Some(face.node)
     }
 
-    /// A datagram with so many bytes of payload has come from a face.
+    /// Credits a face with the payload bytes of a datagram that came from it.
     pub(super) fn credit(&mut self, node: NodeId, bytes: usize) {
         if !self.unproven.is_empty()
             && let Some(slot) = self.slot(node)
@@ -178,13 +179,13 @@ impl FaceTable {
         self.slots[slot].as_mut().map(|face| (face.addr, face.allowance.as_mut()))
     }
 
-    /// Closes a stranger's face; false if it is none.
+    /// Closes a stranger's face; false if this is not a stranger's.
     pub(super) fn close(&mut self, node: NodeId) -> bool {
         let face = self.slot(node).and_then(|slot| self.slots[slot]);
         face.is_some_and(|face| face.opener == Opener::Stranger) && self.remove(node)
     }
 
-    /// Closes a face, whoever opened it; false if there is none.
+    /// Closes a face of either opener; false if it does not exist.
     pub(super) fn remove(&mut self, node: NodeId) -> bool {
         let Some(slot) = self.slot(node) else { return false };
         let Some(face) = self.slots[slot].take() else { return false };
@@ -233,7 +234,7 @@ impl FaceTable {
             return None;
         }
         let face = *self.strangers().min_by_key(|face| (face.heard_at, face.node))?;
-        // Whoever else sends meanwhile, no face will have been silent for longer than this one.
+        // Until then no other face becomes silent for longer than this one.
         self.full_until = face.heard_at + after;
         (now >= self.full_until).then_some(face.node)
     }
@@ -286,7 +287,7 @@ impl FaceTable {
     }
 }
 
-/// The form in which a socket bound to `local` sees a remote address; nothing where nobody can be.
+/// The form in which a socket bound to `local` sees a remote address; `None` if that is invalid.
 fn as_seen_from(local: SocketAddr, addr: SocketAddr) -> Option<SocketAddr> {
     let ip = addr.ip().to_canonical();
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
@@ -309,7 +310,7 @@ fn as_seen_from(local: SocketAddr, addr: SocketAddr) -> Option<SocketAddr> {
     }
 }
 
-/// Spreads numbers that are the table's own: nobody else chooses them.
+/// Hashes numbers that the table assigns itself, so that no peer can choose them.
 #[derive(Debug, Default)]
 struct NumberHasher(u64);
 
@@ -346,7 +347,7 @@ mod tests {
         FaceTable::new(addr(1), strangers_max, AddressRange::LOOPBACK.to_vec())
     }
 
-    /// Nobody is proven but the application's.
+    /// A table in which only the application's faces are proven.
     fn wary(strangers_max: usize) -> FaceTable {
         FaceTable::new(addr(1), strangers_max, Vec::new())
     }

@@ -55,7 +55,7 @@ impl Gather {
         changed
     }
 
-    /// When the stream is to be read without a signal.
+    /// When the stream must be read without a signal.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }

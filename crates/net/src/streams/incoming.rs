@@ -19,7 +19,7 @@ use crate::tally::TallyPart;
 /// Who speaks on an accepted stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
-    /// Nobody has said Hello yet.
+    /// No Hello has come yet.
     Unknown,
     /// This peer, in the session with this tag.
     Peer {
@@ -33,7 +33,7 @@ pub(crate) enum Speaker {
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// So many bytes.
+    /// Bytes read.
     Bytes(usize),
     /// None; the kernel will signal.
     Blocked,
@@ -119,7 +119,7 @@ impl Incoming {
         }
     }
 
-    /// When the stream is to be read without a signal; [`Instant::MAX`] if not at all.
+    /// When the stream must be read without a signal; [`Instant::MAX`] if not at all.
     pub(crate) fn gathers_until(&self) -> Instant {
         self.gather.until()
     }
@@ -141,7 +141,7 @@ impl Incoming {
             let spare = buffer.capacity() - buffer.len();
             let result = self.stream.try_io(Interest::READABLE, || {
                 received = sys::receive_into(&self.stream, buffer)?;
-                // A short read emptied the socket: what comes later, an end too, signals anew.
+                // A short read emptied the socket: later data, or the end, signals again.
                 if received > 0 && received < spare {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }

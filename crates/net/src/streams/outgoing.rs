@@ -40,7 +40,7 @@ pub(crate) const HELLO_BYTES: usize = LENGTH_BYTES + HEADER_BYTES + SESSION_BYTE
 
 type Connect = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// What the protocol was last told of a peer.
+/// The state of a peer of which the protocol was last notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outlook {
     /// Up, or nothing yet: sends are queued.
@@ -76,7 +76,7 @@ pub(crate) struct Established {
 /// Where a flush ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// All is written, or the kernel takes no more and will signal.
+    /// All is written, or the kernel's buffer is full and will signal.
     Settled,
     /// The turn's share is written and more waits.
     More,
@@ -85,7 +85,7 @@ pub(crate) enum Flushed {
 /// Whether the backlog has fallen below what the protocol waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drain {
-    /// Nobody waits, or not yet: the kernel or a deadline will signal.
+    /// The protocol does not wait, or the backlog is above: the kernel or a deadline will signal.
     Pending,
     /// It has.
     Reached,
@@ -159,8 +159,8 @@ impl Outgoing {
         self.failures >= HOPELESS_AFTER
     }
 
-    /// Dials no more of itself, and drops all that waits; returns how many bytes that was. If there
-    /// were any, the peer is down.
+    /// Stops dialling until the next send, and drops the backlog; returns its bytes. If there were
+    /// any, the peer is down.
     pub(crate) fn give_up(&mut self) -> usize {
         self.phase = Phase::Idle;
         self.failures = 0;
@@ -331,8 +331,8 @@ impl Outgoing {
         self.share().map_or(Instant::ZERO, Share::refill_from)
     }
 
-    /// When what waits is to be flushed at the latest, signalled or not; [`Instant::MAX`] if the
-    /// kernel signals or nothing waits.
+    /// The latest instant for the next flush of the backlog, with or without a signal;
+    /// [`Instant::MAX`] if the kernel signals or nothing waits.
     pub(crate) fn refill_by(&self) -> Instant {
         self.share().map_or(Instant::MAX, Share::refill_by)
     }

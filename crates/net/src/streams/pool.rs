@@ -1,4 +1,4 @@
-//! Read buffers that are used again once nobody holds a slice of them.
+//! Read buffers, used again once no slice of them is left.
 
 use std::collections::VecDeque;
 

@@ -57,8 +57,8 @@ impl WriteQueue {
         );
     }
 
-    /// Fills `slices` with what is to be written next, at most `bytes_max` bytes; returns how many
-    /// slices there are and their bytes.
+    /// Fills `slices` with the next bytes to write, at most `bytes_max`; returns the number of
+    /// slices and their bytes.
     pub(crate) fn next_write<'a>(
         &'a mut self,
         slices: &mut [IoSlice<'a>; SLICES_MAX],

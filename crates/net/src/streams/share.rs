@@ -8,7 +8,8 @@
 //! maximum and minimum, but they bound the buffer and not the window, under any congestion
 //! control. The present round trip serves only to tell that there is no queue at all. To fit the
 //! buffer to it, as TCP Vegas does with the window, starves members of a ring: a stream's
-//! acknowledgements wait behind the data of its neighbours, and whoever holds less yields more.
+//! acknowledgements wait behind the data of its neighbours, and the stream with less data in the
+//! kernel yields more.
 
 use std::io;
 use std::time::Duration;
@@ -45,8 +46,8 @@ const RATE_OVER_MAX: Duration = Duration::from_secs(1);
 const RATE_KEPT: Duration = Duration::from_secs(5);
 /// Rates taken before a new stream's share is lowered.
 const RATES_FIRST: u32 = 5;
-/// One of so many rates is taken with a larger share: a stream that got little because its
-/// neighbours took much, or because the path was slower, finds out.
+/// One rate sample in this many is taken with a larger share. So a stream whose share shrank
+/// because its neighbours sent much, or because the path was slower, finds that there is more room.
 const RATES_A_PROBE: u32 = 10;
 /// By how much the share is larger then: enough to show, too little for a queue to show.
 const PROBE_GAIN: f64 = 1.25;
@@ -116,7 +117,7 @@ impl Share {
         }
     }
 
-    /// Bytes that may be written now, of so many that wait; none if it is too early to look.
+    /// Bytes that may be written now, of `waiting` bytes; `None` if it is too early to look.
     ///
     /// Left to itself the kernel signals whenever a third of its buffer is free, and each signal is
     /// a wake-up. But what leaves is known beforehand by the rate: so the share is filled with the

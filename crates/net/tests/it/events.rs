@@ -111,7 +111,7 @@ async fn a_node_that_is_held_back_goes_on_sending_and_is_told_of_a_break_once() 
     numbers.sort_unstable();
     assert_eq!(numbers, (1..50).chain(1001..1050).collect::<Vec<u64>>());
 
-    // The peer goes. What is sent then finds that out, and what the node is told of it is bounded.
+    // The peer stops. Later sends detect that, and the notifications of it are bounded.
     one.node.stop().await;
     for number in 0..20 {
         zero.send(1, Lane::Stream, number, "to nobody");

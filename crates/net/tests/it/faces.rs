@@ -122,7 +122,7 @@ async fn a_node_whose_application_does_not_receive_takes_no_more_datagrams_until
     let most = EVENTS_BYTES_MAX + TURN * size_of::<Report>();
     assert!((EVENTS_BYTES_MAX..most).contains(&stats.held.events_bytes), "{:?}", stats.held);
     assert!(stats.traffic.datagrams_in < 1000, "{:?}", stats.traffic);
-    // What the kernel has kept comes now, in order, and then what is asked anew.
+    // The datagrams in the kernel come first, in order, and then the new questions.
     let mut latest = None;
     while latest != Some(5000) {
         let Report::Asked(_, number) = node.next().await else { continue };
@@ -446,7 +446,7 @@ async fn submission_blocks_at_the_bound_and_wakes_when_it_rises() {
 async fn many_datagrams_leave_in_trains_and_arrive_whole() {
     let (mut open, addr) = open_node(|config| config);
     let mut asker = start(bind(loopback()), &[addr]);
-    // A burst at a time: the kernel holds no more of what has arrived everywhere.
+    // A burst at a time: the receive buffer of some systems holds no more.
     let (bursts, burst) = (50, 200);
     for _ in 0..bursts {
         asker.order(Order::AskMany(NodeId(0), burst, 300));

@@ -33,8 +33,8 @@ async fn introduce(node: &Running) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Sends this many messages of 1,000 bytes to a group, so many with each turn. The system calls
-/// and the seconds that each message took.
+/// Sends `each` messages of 1,000 bytes to a group in each of `turns` turns. Returns the system
+/// calls and the seconds for each message.
 async fn cost(node: &Running, turns: u64, each: u64, copies: u64) -> (f64, f64) {
     let done = node.node.stats().traffic;
     let started = Instant::now();

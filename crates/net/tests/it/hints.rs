@@ -16,7 +16,7 @@ const WHO_BYTES: usize = HEADER_BYTES + 8;
 /// Questions to an address that does not answer, the first time.
 const QUESTIONS: usize = 3;
 
-/// Somebody who has nothing to do with the node: what comes there is noted.
+/// A host that has nothing to do with the node: it notes what arrives.
 struct Bystander {
     udp: UdpSocket,
     tcp: TcpListener,
@@ -126,7 +126,7 @@ async fn what_waits_for_a_proof_leaves_with_it_in_order_and_at_once() {
     node.send(9, Lane::Datagram, 2, "second");
     node.send(9, Lane::Stream, 3, "third");
     nine.answers(node.node.local_addr());
-    // What it is told first is who speaks.
+    // The Hello comes first: it names the sender.
     assert_eq!(nine.hears(Kind::Hello).len(), SESSION_BYTES);
     assert_eq!(nine.hears(Kind::Message)[9..], *b"first");
     assert_eq!(nine.hears(Kind::Message)[9..], *b"second");

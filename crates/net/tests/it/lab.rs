@@ -32,7 +32,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 const QUESTIONS: [(usize, u32); 4] = [(8_795, 5), (1_400, 40), (8_000, 5), (1_467, 40)];
 const ROUNDS: usize = 10;
 
-/// The node that this process is to be, and where nodes meet; nothing in the process of the tests.
+/// The role of this process: its node, and where nodes meet. `None` in the process of the tests.
 fn role() -> Option<(u32, PathBuf)> {
     let role = std::env::var(ROLE).ok()?;
     let (node, folder) = role.split_once(' ').expect("a node and a folder");
@@ -175,7 +175,7 @@ fn packets_longer_than_a_links_arrive_whole_and_shorter_ones_leave_in_trains() {
 #[test]
 fn what_a_node_sends_once_crosses_the_bridge_to_all_who_have_joined() {
     let Some(mut lab) = build(NODES) else { return };
-    // Whoever has joined hears all others.
+    // A node that has joined hears all others.
     let others = u64::from(NODES - 1) * LETTERS;
     for (node, (heard, out)) in run_multicast(&lab).into_iter().enumerate() {
         let expected = if node + 1 < NODES as usize { others } else { 0 };

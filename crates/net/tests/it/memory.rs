@@ -83,7 +83,7 @@ fn begin_record(to: SocketAddr, of: &Stranger) -> std::io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The same of each of so many strangers, one after the other.
+/// Begins one such record for each of `strangers` strangers, one after the other.
 fn begin_records(to: SocketAddr, strangers: u32) -> Vec<TcpStream> {
     let begin = |id| {
         // A peer that is known by its Hello has a stream taken.
@@ -164,7 +164,7 @@ async fn what_waits_for_strangers_goes_before_the_queue_of_a_member() {
     }
     assert_eq!(zero.count("memory_queue_broken"), 0);
 
-    // Nodes that nobody has heard from are sent to: what waits for their proofs goes.
+    // Sends to nodes that never answered: the messages that wait for their proofs are dropped.
     let nowhere = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = nowhere.local_addr().expect("bound").to_string();
     for id in 10..14 {

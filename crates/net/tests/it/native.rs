@@ -197,7 +197,7 @@ async fn emulated_links_get_a_copy_each_and_end_buffers_lose_what_was_sent_once(
 
 #[tokio::test]
 async fn where_multicast_is_impossible_it_is_refused_or_copies_are_sent_as_asked() {
-    // Somebody who does not share the port.
+    // A socket that does not share the port.
     let taken = UdpSocket::bind("0.0.0.0:0").expect("a port");
     let port = taken.local_addr().expect("bound").port();
     let name = cluster_name("fallen");
@@ -225,7 +225,7 @@ async fn where_multicast_is_impossible_it_is_refused_or_copies_are_sent_as_asked
     first(&start(auto, &alone).node);
 }
 
-/// What a test sends that plays member 1, or nobody.
+/// A test's sender of raw records, as member 1 or as no member.
 struct Played {
     socket: UdpSocket,
     cluster: ClusterTag,
@@ -311,7 +311,7 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
         node.counted(counter, before + 1).await;
     }
     assert_eq!(node.count("post_received"), 1);
-    // The question went to node 0's member 1 only; nobody was asked at the forger's address.
+    // The question went to node 0's member 1 only, and not to the forger's address.
     forger.set_nonblocking(true).expect("a socket");
     assert!(forger.recv(&mut asked).is_err());
 }

@@ -1,4 +1,4 @@
-//! Nodes that no roster names: who is let in, who is refused, and what each is told.
+//! Nodes that no roster names: which are let in, which are refused, and what each learns.
 
 use crate::support;
 
@@ -57,7 +57,7 @@ async fn a_node_whose_clock_was_set_back_is_refused_and_told_so() {
     let back = Stranger { session: Session::new(4000, 77), ..Stranger::new(9, 0) };
     tokio::time::sleep(Duration::from_millis(50)).await;
     back.hello(addr);
-    // A refusal names the nonce that it answers: nobody else can say it.
+    // A refusal names the nonce that it answers: no other sender knows it.
     let nonce = back.answers(addr);
     assert_eq!(back.hears(Kind::Taken), [&[1], &nonce[..]].concat());
     node.counted("record_old_session", 1).await;
@@ -198,7 +198,7 @@ async fn a_session_is_no_secret_and_moves_nobody_who_answers() {
     let mut node = open_node();
     let (addr, first) = (node.node.local_addr(), Stranger::new(9, 1000));
     first.proves_itself(&node).await;
-    // Anybody is told a session who asks for it. This one receives at its own address, too.
+    // A node tells its session to any sender of a Who. This one also receives at its own address.
     let thief = Stranger { session: first.session, ..Stranger::new(9, 0) };
     let unknown = Stranger { session: Session::new(1, 1), ..Stranger::new(9, 0) };
     let unknown = Stranger { socket: thief.socket.try_clone().expect("a socket"), ..unknown };

@@ -1,5 +1,5 @@
-//! Who speaks: a node that knows a peer's id and session, which anybody is told, but not what the
-//! peer alone was told, says nothing in its name.
+//! Verification tags: a node that knows a peer's id and session, which are public, but not the tag
+//! that the peer alone was given, cannot send in its name.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ async fn no_datagram_is_taken_in_the_name_of_a_peer_from_who_only_knows_its_sess
     let (addr, peer) = (node.node.local_addr(), Stranger::new(9, 1000));
     peer.proves_itself(&node).await;
     let forger = forger_of(&peer);
-    // What it is told at its own address is worth nothing in the name of the peer.
+    // The tag that it gets at its own address is not valid in the name of the peer.
     forger.say(addr, Kind::Who, b"a nonce!");
     for tag in [0, 1, forger.session.tag()] {
         forger.tag.set(tag);
@@ -32,7 +32,7 @@ async fn no_datagram_is_taken_in_the_name_of_a_peer_from_who_only_knows_its_sess
             node.counted("record_unknown_session", refused + 1).await;
         }
     }
-    // Nor is what it is told under another id.
+    // Nor is a tag that it gets under another id.
     let own = Stranger { socket: forger.socket, ..Stranger::new(10, 1000) };
     own.meets(addr);
     let forger = Stranger { session: peer.session, id: 9, ..own };
@@ -79,7 +79,7 @@ async fn a_node_that_restarts_tells_its_peers_new_tags() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let again = Bound::bind(addr, config(0).with_open_membership()).expect("its port");
         node = start(again, &alone(0, addr));
-        // What the peer was told before is refused; then it asks, and is told again.
+        // The node refuses the peer's old tag; then the peer asks, and gets a new one.
         let mut sent = 0;
         while node.count("post_received") == 0 {
             one.send(0, lane, 2, "after");

@@ -66,7 +66,7 @@ pub enum Order {
     AskBacklog(NodeId),
     SetTimer(Duration, u32),
     Disconnect(NodeId),
-    /// Somebody said where this node is.
+    /// A hint of where this node is.
     Learn(NodeId, String),
     /// Takes up room that `Admit` gives back.
     Fill(usize),

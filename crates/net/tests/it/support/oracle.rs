@@ -52,7 +52,7 @@ impl Wire for Note {
 #[derive(Clone, Debug)]
 pub enum Order {
     Ask(NodeId, u32),
-    /// So many questions at once, each as long.
+    /// Sends this many questions at once, each of this length.
     AskMany(NodeId, u32, usize),
     #[cfg_attr(debug_assertions, expect(dead_code, reason = "its test is of release builds"))]
     Send(NodeId, Lane, Note),

@@ -86,7 +86,7 @@ impl Stranger {
         self.say(to, Kind::Hello, &[self.session.as_bytes(), nonce, &[0; 4]].concat());
     }
 
-    /// Asks who the node is, and so is told its verification tag.
+    /// Sends a Who, and so learns its verification tag.
     pub fn asks(&self, to: SocketAddr) {
         self.say(to, Kind::Who, b"a nonce!");
         loop {
