@@ -98,8 +98,8 @@ impl HostBuilder {
         self
     }
 
-    /// Allows addresses beyond loopback though nothing is encrypted or authenticated: anybody
-    /// who reaches the port can read and forge messages.
+    /// Allows addresses beyond loopback although nothing is encrypted or authenticated: any host
+    /// that reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
         self.exposure = Exposure::InsecurePlaintext;
         self

@@ -18,7 +18,7 @@ use crate::group::{JoinError, resolve};
 /// Records given back to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
 
-/// A table that is to be founded, joined or visited; made by [`Host::dht`].
+/// Founds, joins or visits a table; made by [`Host::dht`].
 pub struct DhtBuilder {
     host: Host,
     name: String,

@@ -106,7 +106,7 @@ pub struct Bulk<T> {
 }
 
 impl<T: Send + 'static> Bulk<T> {
-    /// Begins. What is told of a key becomes its result by `read`, unless it failed.
+    /// Starts the requests. `read` turns the outcome of each key into its result, unless it failed.
     pub fn start(
         dht: &Dht,
         source: Source,
@@ -318,7 +318,7 @@ enum Next {
     Over,
 }
 
-/// Nobody reads the results any more.
+/// The application has dropped the results.
 struct Abandoned;
 
 /// Neighbours together, bounded in number and bytes.

@@ -1,4 +1,4 @@
-//! Where what the node tells is given to whoever asked.
+//! Pending requests: hands the node's replies to the callers that wait for them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::DhtStat;
 use super::disk::{Disk, Write};
 use super::error::DiskError;
 
-/// What a request is told: under its number, in parts.
+/// A reply to a request, under its number; a request has several.
 pub enum Told {
     /// What became of a key.
     Outcome(Key, Outcome),
@@ -41,7 +41,7 @@ pub enum Phase {
 struct Asked {
     told: mpsc::UnboundedSender<(u64, Told)>,
     open: usize,
-    // Given back when all is told, whether or not whoever asked has read it.
+    // Released when all outcomes have come, whether or not the caller has read them.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -119,7 +119,7 @@ impl Desk {
         self.phase.subscribe()
     }
 
-    /// Expects outcomes of so many keys.
+    /// Registers a request for this many keys.
     pub fn expect(
         &self,
         id: u64,
@@ -129,7 +129,7 @@ impl Desk {
     ) {
         let mut open = self.lock();
         if open.is_closed {
-            // Whoever asked may have stopped waiting.
+            // The receiver may have stopped waiting.
             let _ = told.send((id, Told::Closed));
         } else {
             open.requests.insert(id, Asked { told, open: keys, _permit: permit });
@@ -204,7 +204,7 @@ impl Desk {
                 let Some(asked) = open.requests.get_mut(&id) else { return };
                 asked.open = asked.open.saturating_sub(outcomes.len());
                 for (key, outcome) in outcomes {
-                    // Whoever asked may have stopped waiting.
+                    // The receiver may have stopped waiting.
                     let _ = asked.told.send((id, Told::Outcome(key, outcome)));
                 }
                 if asked.open == 0 {
@@ -225,7 +225,7 @@ impl Desk {
             Event::Delivered { origin, keys, payload } => {
                 let payload = payload.to_bytes();
                 if let Some(deliveries) = &self.lock().deliveries {
-                    // Without a reader there is none to tell.
+                    // Without a reader the delivery is dropped.
                     let _ = deliveries.send(Delivery { origin, keys, payload });
                 }
             }

@@ -19,7 +19,7 @@ const BATCH_MAX: usize = 4096;
 
 /// What is done to the file.
 pub enum Write {
-    /// In the place of an older record. The number is told once it is on disk.
+    /// Replaces an older record. `written` gets the number once the record is on disk.
     Keep(u64, Record),
     /// It is held here no longer.
     Erase(Key),
@@ -42,9 +42,9 @@ impl Disk {
             let result = write_all(&file, waiting, written);
             let failed = |error| DiskError { file: file.path().to_owned(), reason: explain(error) };
             let result = result.map_err(failed);
-            // It is closed before anybody hears of it.
+            // The file is closed before the result is sent.
             drop(file);
-            // Nobody may wait for it.
+            // The receiver may have stopped waiting.
             let _ = end.send(result);
         };
         let thread = std::thread::Builder::new().name(FILE_THREAD.to_owned());

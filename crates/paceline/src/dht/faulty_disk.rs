@@ -140,7 +140,7 @@ impl FaultyDisk {
         self.lock().power_on();
     }
 
-    /// Damages a file that nobody has open, all of which is on the disk: `harm` changes its bytes.
+    /// Damages a file that is on the disk in full and not open: `harm` changes its bytes.
     pub fn rot(&self, path: &Path, harm: impl FnOnce(&mut Rng, &mut [u8], &mut Acted)) {
         let mut state = self.lock();
         let state = &mut *state;
@@ -223,7 +223,7 @@ impl State {
         Ok(())
     }
 
-    /// How many bytes of a file may be used, of so many that are wanted.
+    /// How many bytes of a file may be used, of the `wanted` ones.
     fn room(&mut self, call: Call, wanted: u64) -> u64 {
         match self.fault {
             Some(DiskFault::Full { bytes, allows_holes }) if wanted > bytes => {

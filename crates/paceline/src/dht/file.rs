@@ -42,7 +42,7 @@ pub const FILE_THREAD: &str = "paceline-dht-file";
 /// which the greater is the newer. Without a value the key was removed. The file is not changed.
 ///
 /// # Errors
-/// If there is no such file, it is none or damaged, or a host has it open.
+/// If there is no such file, it is damaged or of another format, or a host has it open.
 pub fn read_file(
     path: impl AsRef<Path>,
     mut told: impl FnMut((u64, u32), &Key, Option<(Bytes, Bytes)>),
@@ -353,8 +353,8 @@ fn flags_to_write(file: &fs::File) -> Result<Option<u8>, Fault> {
     }
 }
 
-/// Checks a file that nobody writes, with these flags in its head, and reads its rows. The file
-/// stays as it is.
+/// Checks a file that is not being written, with these flags in its head, and reads its rows. Does
+/// not change the file.
 fn read_snapshot(file: fs::File, flags: Option<u8>, told: impl FnMut(Row)) -> Result<(), Fault> {
     let Some(snapshot) = Snapshot::new(file).map_err(other)? else {
         return Err(redb::Error::DatabaseAlreadyOpen.into());

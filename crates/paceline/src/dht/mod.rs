@@ -1,14 +1,14 @@
 //! A distributed hash table: values under keys, spread over the hosts of a cluster.
 //!
-//! Hosts join and leave; each holds a part, and each value is on several. Whoever has many keys
-//! asks for them together: they travel as *bundles*, which divide at every hop.
+//! Hosts join and leave; each holds a part, and each value has copies on several. Requests for many
+//! keys at once travel as *bundles*, which divide at every hop.
 //!
-//! What `put` acknowledges is held by as many hosts as [`DhtBuilder::copies`] says (by all there
-//! are, while there are fewer). It outlives the loss of all but one of these, if they are not lost
-//! within the few seconds in which copies are made anew. With [`DhtBuilder::durable`] each host
-//! also writes what it holds to a file, and a value is acknowledged once it is in the files of all
-//! its holders: it outlives the sudden end of all of them. With [`DhtBuilder::durable_async`] the
-//! file follows the acknowledgement.
+//! Each value that `put` acknowledges has as many copies as [`DhtBuilder::copies`] says (one on
+//! every host, while there are fewer hosts). It survives the loss of all but one of its holders,
+//! unless they fail within the few seconds in which the others make new copies. With
+//! [`DhtBuilder::durable`] each host also writes what it holds to a file, and a value is
+//! acknowledged once it is in the files of all its holders: it survives the sudden end of all of
+//! them. With [`DhtBuilder::durable_async`] the file follows the acknowledgement.
 //!
 //! A host that misses as many failed hosts as hold each value does not call a key absent that they
 //! may have held alone: a `get` fails with [`KeyError::Unsettled`], which means *not sure*.
@@ -159,7 +159,7 @@ impl Dht {
         self.put_all([(key, value)]).only().await
     }
 
-    /// Reads the value under a key; `None` if there is none.
+    /// Reads the value under a key; `None` if the key has no value.
     ///
     /// # Errors
     /// If the key has the wrong size, or the answer could not be had.

@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 1;
 pub struct Row {
     /// When it ends, milliseconds since 1970.
     pub ends_ms: u64,
-    /// The record; its lifetime is to be set when it is read.
+    /// The record; [`Row::live`] sets its lifetime when it is read.
     record: Record,
 }
 

@@ -22,7 +22,7 @@ struct Content {
 }
 
 impl Snapshot {
-    /// The content of a file; `None` if somebody has it open to write.
+    /// The content of a file; `None` if another process has it open for writing.
     pub fn new(file: File) -> io::Result<Option<Snapshot>> {
         match file.try_lock_shared() {
             Ok(()) => {}

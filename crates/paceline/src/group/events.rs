@@ -44,7 +44,7 @@ pub struct DirectDelivery {
     pub payload: Bytes,
 }
 
-/// What a member is told, in order.
+/// What the group reports to a member, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message.
@@ -60,8 +60,8 @@ pub enum Event {
     RegainedPrimary,
     /// This member cannot send, because these do not read what they are told.
     Lagging(Vec<NodeId>),
-    /// The others went on without this node. It joins anew, under another incarnation; a view
-    /// follows when it has. Messages that it sent and was not told of are lost.
+    /// The others continued without this node. It rejoins under another incarnation; a view follows
+    /// when it has. Its own messages that it has not delivered yet are lost.
     Excluded,
     /// The node has left.
     Left,
@@ -83,10 +83,10 @@ pub enum Event {
 /// The receiving side of a member: every message of every member, oneself included, once, and of
 /// each member in the order in which it sent; and the views between.
 ///
-/// Asking for the next event says that the last one is done with. Who does not ask slows the
-/// senders down; nothing is lost. A member that leaves as many views unread as
-/// [`HostBuilder::events_bytes_max`](crate::HostBuilder::events_bytes_max) allows hears nothing
-/// more and is excluded; once it reads it joins anew.
+/// A request for the next event acknowledges the last one. A slow reader slows the senders down;
+/// nothing is lost. A member that leaves as many views unread as
+/// [`HostBuilder::events_bytes_max`](crate::HostBuilder::events_bytes_max) allows receives nothing
+/// further and is excluded; once it reads it rejoins.
 pub struct Events {
     node: Node<Group>,
     events: NodeEvents<Group>,
@@ -164,7 +164,7 @@ impl Events {
         self.ahead.push_front(event);
     }
 
-    /// What the application is told of it; none if only a receipt waits for it.
+    /// The event for the application; `None` if only a receipt waits for it.
     fn take(&mut self, event: GroupEvent) -> Option<Event> {
         if let GroupEvent::Stable { ticket } = event {
             self.status.resolve(ticket, Ok(()));
@@ -231,7 +231,7 @@ impl Events {
     fn return_credit(&mut self) {
         self.consumed_messages = 0;
         for ((view, origin), end) in self.consumed.drain(..) {
-            // After a stop nobody needs the credit.
+            // After a stop no sender needs the credit.
             let _ = self.node.command(Command::Consumed { view, origin, end });
         }
         for (from, end) in self.consumed_direct.drain(..) {

@@ -87,7 +87,7 @@ pub enum BroadcastError {
     /// Too few members are reachable to decide anything.
     #[error("too few members are reachable: the group may go on elsewhere, without this node")]
     LostPrimary,
-    /// The node is not a member at present: it was excluded and joins anew, or it has left.
+    /// The node is not a member at present: it was excluded and rejoins, or it has left.
     #[error("this node is not a member of the group")]
     NotAMember,
     /// The host has stopped.
@@ -106,7 +106,7 @@ pub enum TryBroadcastError {
     Refused(#[from] BroadcastError),
 }
 
-/// A group that is to be founded or joined; made by [`Host::group`].
+/// Founds or joins a group; made by [`Host::group`].
 pub struct GroupBuilder {
     host: Host,
     name: String,
@@ -224,7 +224,7 @@ pub(crate) async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinErr
     Ok(seeds)
 }
 
-/// What a node that joins is told.
+/// What a joining node learns from an event.
 pub(crate) enum News {
     View(Arc<View>),
     Refused(Refusal),
@@ -302,7 +302,7 @@ impl Status {
         let mut state = self.lock();
         state.refuses = refuses;
         if refuses == Some(BroadcastError::NotAMember) {
-            // What became of them nobody here will hear.
+            // This node cannot learn their outcomes.
             state.receipts.clear();
         }
     }
@@ -317,7 +317,7 @@ impl Status {
 
     pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), BroadcastError>) {
         if let Some(told) = self.lock().receipts.remove(&ticket) {
-            // Whoever wanted to know may have stopped waiting.
+            // The receiver may have stopped waiting.
             let _ = told.send(outcome);
         }
     }
@@ -335,7 +335,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Waits until the message is with every member of the view. Somebody must read the
+    /// Waits until the message is with every member of the view. The application must read the
     /// [`Events`] meanwhile.
     ///
     /// # Errors

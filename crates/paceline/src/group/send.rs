@@ -62,11 +62,11 @@ impl Sent {
         self.ticket
     }
 
-    /// Waits until the member has told it to its application. Somebody must read the
-    /// [`Events`](crate::Events) of this node meanwhile.
+    /// Waits until the member has delivered it to its application. This node's application must
+    /// read its [`Events`](crate::Events) meanwhile.
     ///
     /// # Errors
-    /// If one of the two was no member any more before that was known, or the host has stopped.
+    /// If one of the two stopped being a member before that was known, or the host has stopped.
     pub async fn delivered(self) -> Result<(), SendError> {
         self.outcome.await.unwrap_or(Err(SendError::Closed))
     }
@@ -78,7 +78,8 @@ impl Group {
     /// member sends to that one, unless one of the two leaves, crashes or is excluded before. Then
     /// [`Event::Undelivered`](crate::Event::Undelivered) says so.
     ///
-    /// Somebody must read the [`Events`](crate::Events) meanwhile: they tell when there is room.
+    /// The application must read the [`Events`](crate::Events) meanwhile: they signal when there is
+    /// room.
     ///
     /// # Errors
     /// If the message is too large, the addressee is not another member of the view, this node is
@@ -189,7 +190,7 @@ impl Sending {
             }
         }
         drop(state);
-        // Whoever wanted to know may have stopped waiting.
+        // The receiver may have stopped waiting.
         let _ = told.send(outcome);
         self.room.notify_waiters();
         Some(to)

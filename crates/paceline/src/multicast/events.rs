@@ -32,7 +32,7 @@ pub struct Packet {
     pub is_late: bool,
 }
 
-/// What a member is told.
+/// What the group reports to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A packet: at most once, as it was sent, as soon as it is there or in its sender's order.
@@ -50,21 +50,21 @@ pub enum Event {
         /// The number after the last.
         end: u64,
     },
-    /// The events were not read as fast as they came: so many packets were neither delivered nor
-    /// reported lost.
+    /// The application read events too slowly: these packets were neither delivered nor reported
+    /// lost.
     Overrun {
         /// How many.
         packets: u64,
     },
-    /// The conditions are other ones than before, and the rate of fire was chosen for them anew.
+    /// Conditions have changed, and a new rate of fire was chosen for them.
     Tuned {
         /// The rate of fire from now on.
         rate: Rate,
         /// True if the target can be expected to be met; else the rate is the best there is.
         is_within_reach: bool,
-        /// Of a million lost packets, so many are expected to come in time.
+        /// Of a million lost packets, how many are expected to be repaired in time.
         expected_ppm: u32,
-        /// Of a million packets, so many did not come from their sender.
+        /// Of a million packets, how many did not come from their sender.
         loss_ppm: u32,
         /// Packets of all senders in a second.
         packets_per_second: u32,
@@ -75,8 +75,8 @@ pub enum Event {
     LostPrimary,
     /// Enough members are reachable again, and the view is the same.
     RegainedPrimary,
-    /// The others went on without this node. It joins anew, under another incarnation; a view
-    /// follows when it has.
+    /// The others continued without this node. It rejoins under another incarnation; a view follows
+    /// when it has.
     Excluded,
     /// The node has left.
     Left,
@@ -88,8 +88,8 @@ pub enum Event {
 
 /// The receiving side of a member: packets, losses, and the views between.
 ///
-/// Who does not read loses packets, and is told how many ([`Event::Overrun`]): nobody waits for a
-/// reader, since what is late is of no use.
+/// A slow reader loses packets, and [`Event::Overrun`] says how many: senders do not wait for a
+/// reader, since a late packet is of no use.
 pub struct Events {
     node: Node<Protocol>,
     events: NodeEvents<Protocol>,
@@ -213,7 +213,7 @@ impl Events {
     fn make_room(&mut self) {
         if self.consumed > 0 {
             let told = std::mem::take(&mut self.consumed);
-            // After a stop nobody needs the room.
+            // After a stop no sender needs the room.
             let consumed = slingshot::Command::Consumed { told };
             let _ = self.node.command(Command::Slingshot(consumed));
         }

@@ -1,4 +1,4 @@
-//! Multicast in time: everybody gets a packet soon, or is told that it will not.
+//! Multicast in time: each member gets a packet soon, or learns that it is lost.
 //!
 //! A packet is sent once, as a datagram, and members repair each other's losses within
 //! milliseconds ([`proto::slingshot`](paceline_proto::slingshot)). Who the members are, and which
@@ -110,9 +110,9 @@ impl Multicast {
         })
     }
 
-    /// These are the members of a group from now on, as far as they are in the view; if this node
-    /// is one of them it joins, else it leaves; nobody: the group is forgotten. All of them must be
-    /// told the same. Group 0 is everybody unless this is said of it. More groups than one need
+    /// Sets the members of a group, as far as they are in the view. If this node is one of them it
+    /// joins, else it leaves; without members the group is forgotten. All members must set the
+    /// same. Group 0 has all members of the view unless this is called for it. Several groups need
     /// [`Config::with_overlap`](slingshot::Config::with_overlap).
     ///
     /// # Errors

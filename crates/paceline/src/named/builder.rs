@@ -89,8 +89,8 @@ impl ForwarderBuilder {
         self
     }
 
-    /// Lets whoever sends a good packet be a neighbour, with links like this. Default nobody but
-    /// the faces that were named.
+    /// Accepts the sender of any valid packet as a neighbour, with this link configuration.
+    /// Default: only the faces that were named.
     pub fn strangers(mut self, face: FaceConfig) -> ForwarderBuilder {
         self.strangers = Some(face);
         self
@@ -128,7 +128,7 @@ impl ForwarderBuilder {
     /// this machine, at `/localhop/nfd` any. Their routes end with their faces. Default none; may
     /// be called for several prefixes, and [`Name::root`] is all.
     ///
-    /// No signature is asked for: whoever reaches the forwarder may draw such names to itself. A
+    /// Requires no signature: any host that reaches the forwarder may draw such names to itself. A
     /// prefix that has a route of the operator, or is served here, cannot be registered, nor one
     /// below it. There are two exceptions: a route for `/` keeps no prefix, and a prefix that is
     /// accepted here can be registered although a shorter one has a route.
@@ -137,7 +137,7 @@ impl ForwarderBuilder {
         self
     }
 
-    /// Bytes of Data that are kept for whoever asks next. Default 0.
+    /// Bytes of Data kept in the content store, to answer later Interests. Default 0.
     pub fn store_bytes(mut self, bytes: usize) -> ForwarderBuilder {
         self.config.store_bytes_max = bytes;
         self
@@ -162,8 +162,8 @@ impl ForwarderBuilder {
         self
     }
 
-    /// Allows addresses beyond loopback though nothing is encrypted, and rates, paths and
-    /// registrations are believed: anybody who reaches the port can read and forge them.
+    /// Allows addresses beyond loopback although nothing is encrypted, and rates, paths and
+    /// registrations are believed: any host that reaches the port can read and forge them.
     pub fn insecure_plaintext(mut self) -> ForwarderBuilder {
         self.exposure = Exposure::InsecurePlaintext;
         self

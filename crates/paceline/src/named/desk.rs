@@ -1,4 +1,4 @@
-//! Where what the node tells is given to whoever waits for it.
+//! Pending requests, flows and services: hands the node's events to the tasks that wait for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use super::{Answer, Shared};
 /// Events that are handed out at once.
 const BATCH_MAX: usize = 256;
 
-/// What a flow is told.
+/// What a flow receives.
 #[derive(Debug)]
 pub(super) enum News {
     /// A segment.
@@ -68,7 +68,7 @@ impl Desk {
         report
     }
 
-    /// What a flow is told from now on. The flow's credit bounds it.
+    /// Registers a flow, and returns the queue of its segments. The flow's credit bounds it.
     pub(super) fn expect_flow(&self, flow: u64) -> mpsc::UnboundedReceiver<News> {
         let (told, news) = mpsc::unbounded_channel();
         let mut open = self.lock();
@@ -78,12 +78,13 @@ impl Desk {
         news
     }
 
-    /// Nothing more is told of a flow: what it was told until now is the end.
+    /// Ends the queue of a flow.
     pub(super) fn end_flow(&self, flow: u64) {
         self.lock().flows.remove(&flow);
     }
 
-    /// What is asked under a prefix, at most so many that wait; none if somebody has the prefix.
+    /// The queue of Interests under a prefix, at most `waiting_max`; `None` if the prefix is served
+    /// already.
     pub(super) fn open_service(
         &self,
         prefix: &Name,
@@ -117,7 +118,7 @@ impl Desk {
         mut rib: Rib,
         shared: Weak<Shared>,
     ) {
-        // Whoever waits hears of the end, also where this is dropped with its runtime.
+        // The end of `serve` closes all channels, even if this future is dropped with its runtime.
         let desk = Closing(&self);
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
@@ -137,7 +138,7 @@ impl Desk {
     }
 
     fn hand_out(&self, event: Event, rib: &mut Rib, shared: &Weak<Shared>) {
-        // Whoever waited may have stopped waiting.
+        // The receiver may have stopped waiting.
         match event {
             Event::Asked { from, interest } => {
                 let Some(shared) = shared.upgrade() else { return };
@@ -200,7 +201,7 @@ impl Desk {
     }
 }
 
-/// Nobody serves the name: it is a command to the forwarder itself, or nothing.
+/// Handles an Interest for a name that is not served here: a command to this forwarder, or a Nack.
 fn hear(
     shared: &Shared,
     rib: &mut Rib,
@@ -218,7 +219,7 @@ fn hear(
             changed.and_then(|()| shared.node.command(Command::Answer(data)))
         }
     };
-    // If the node has stopped, nobody waits for an answer.
+    // After a stop no answer is needed.
     let _ = done;
 }
 

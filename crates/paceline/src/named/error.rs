@@ -37,7 +37,7 @@ pub enum ForwarderError {
 /// Why there is no answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AskError {
-    /// A forwarder refused it, or whoever has the prefix.
+    /// A forwarder or the producer refused it.
     #[error("{}", match .0 {
         NackReason::NoRoute => "no route leads there, or nothing is there".to_owned(),
         NackReason::Congestion => "the way there is congested".to_owned(),

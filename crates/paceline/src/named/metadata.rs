@@ -18,7 +18,7 @@ mod field {
 /// The SHA-256 of a whole file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Digest {
-    /// Nobody says it.
+    /// The metadata has no digest.
     #[default]
     Unknown,
     /// The producer is computing it, and will say it when asked again.
@@ -47,7 +47,7 @@ pub struct FileMetadata {
     pub digest: Digest,
 }
 
-/// Why metadata is none. The producer is at fault.
+/// Why metadata is invalid. The producer is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MetadataError {
     /// It cannot be read.
@@ -95,7 +95,7 @@ impl FileMetadata {
     /// Reads the content of a Data.
     ///
     /// # Errors
-    /// If there is no name, a field is none, or the sizes do not fit each other.
+    /// If there is no name, a field is invalid, or the sizes do not fit each other.
     pub fn decode(bytes: &Bytes) -> Result<FileMetadata, MetadataError> {
         let mut reader = Reader::new(bytes);
         let name = match reader.element()? {
@@ -156,7 +156,7 @@ impl FileMetadata {
     }
 }
 
-/// How many segments a file of so many bytes has: one, if it is empty.
+/// How many segments a file of `bytes` bytes has: one, if it is empty.
 pub fn segments(bytes: u64, segment_bytes: u64) -> u64 {
     bytes.div_ceil(segment_bytes).max(1)
 }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(whole.segments(), Some(3));
         let pending = FileMetadata { digest: Digest::Pending, ..whole.clone() };
         assert_eq!(decoded(&pending), Ok(pending.clone()));
-        // What Realtime Data Retrieval asks for, and no more.
+        // Only the fields that Realtime Data Retrieval requires.
         let mut bytes = Vec::new();
         whole.name.write_element(&mut bytes);
         let plain = FileMetadata::decode(&bytes.into()).unwrap();

@@ -135,7 +135,7 @@ impl Report {
 }
 
 impl Forwarder {
-    /// A forwarder that is to be started.
+    /// Starts the configuration of a forwarder.
     pub fn builder() -> ForwarderBuilder {
         ForwarderBuilder::new()
     }

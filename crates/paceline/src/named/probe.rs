@@ -1,8 +1,8 @@
 //! Looking at the paths to a name: `ping` and `traceroute`.
 //!
-//! An Interest for `NAME/32=ping/NONCE` is answered by whoever has NAME, one for
-//! `NAME/32=trace/NONCE` by the forwarder where its hop limit ends. The path label that comes with
-//! an answer steers the next Interest the same way.
+//! The producer of NAME answers an Interest for `NAME/32=ping/NONCE`; the forwarder where its hop
+//! limit ends answers one for `NAME/32=trace/NONCE`. The path label that comes with an answer
+//! steers the next Interest the same way.
 
 use std::time::Duration;
 
@@ -43,18 +43,19 @@ pub struct Reply {
 pub struct Hop {
     /// How many hops away it is, from 1.
     pub number: u8,
-    /// Its answer, or why there is none.
+    /// Its answer, or why no answer came.
     pub reply: Result<Reply, AskError>,
     /// What the node says of itself beside its name, a line each, control characters and all.
     pub says: Vec<String>,
 }
 
 impl Forwarder {
-    /// Asks whoever has a name for a sign of life, by a path or any. A producer that knows no
-    /// `32=ping` is asked for the name itself, which a store on the way may answer as well.
+    /// Pings the producer of a name, by this path, or by any path if it is empty. A producer that
+    /// does not support `32=ping` is asked for the name itself, which a content store on the way
+    /// may answer as well.
     ///
     /// # Errors
-    /// If nobody answers within a second, or a forwarder refuses.
+    /// If no answer comes within a second, or a forwarder refuses.
     pub async fn ping(&self, name: &Name, path: PathLabel) -> Result<Reply, AskError> {
         self.ping_by(name, Way::By(path)).await
     }
@@ -82,7 +83,7 @@ impl Forwarder {
     /// to a next hop at random. What is taken rarely may be missed.
     ///
     /// # Errors
-    /// If nobody answers at all.
+    /// If no answer comes at all.
     pub async fn paths(&self, name: &Name) -> Result<Vec<Reply>, AskError> {
         let mut found: Vec<Reply> = Vec::new();
         let (mut nothing_new, mut last) = (0, None);
@@ -96,7 +97,7 @@ impl Forwarder {
                 Err(AskError::Closed) => return Err(AskError::Closed),
                 Err(error) => {
                     last = Some(error);
-                    // Nobody there needs no dozen of seconds to be noticed.
+                    // Two unanswered attempts end the search while no path is known.
                     nothing_new += if found.is_empty() { NOTHING_NEW_MAX / 2 } else { 1 };
                 }
             }
@@ -111,11 +112,11 @@ impl Forwarder {
         }
     }
 
-    /// Asks every node on a path who it is, the nearest first, up to whoever has the name. Without
-    /// a path one is looked for first.
+    /// Asks every node on a path for its name, the nearest first, up to the producer. Without a
+    /// path it looks for one first.
     ///
     /// # Errors
-    /// If no path is given and nobody answers.
+    /// If no path is given and no answer comes.
     pub async fn trace(&self, name: &Name, path: PathLabel) -> Result<Vec<Hop>, AskError> {
         let end = match path.is_empty() {
             true => self.ping(name, PathLabel::EMPTY).await?,

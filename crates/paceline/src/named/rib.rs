@@ -46,8 +46,8 @@ impl Rib {
         Rib { accepted, routes: BTreeMap::new() }
     }
 
-    /// Takes what is meant for this forwarder and nobody further: names below these two are passed
-    /// on by nobody.
+    /// Serves both management prefixes at this forwarder, so that it never forwards names below
+    /// them.
     pub(super) fn begin(&self, shared: &Shared) {
         for scope in [LOCALHOST, LOCALHOP] {
             let prefix = Name::root().generic(scope).expect("a short name");
@@ -135,9 +135,8 @@ impl Rib {
         (Response { code: 200, text: "OK".to_owned(), parameters: told }, change)
     }
 
-    /// True if names with this prefix go where the operator says. A route to all names (`/`) is
-    /// for those of which nothing else is known, and a prefix that may be registered although a
-    /// shorter one has a route is left to whoever registers it.
+    /// True if the operator's routes decide for this prefix. A route for `/` is a default route and
+    /// does not count. Nor does a shorter route than a prefix that is open to registration.
     fn is_led(&self, prefix: &Name, operators: &OperatorRoutes) -> bool {
         let is_shorter = |one: &Name, other: &Name| one.component_count() < other.component_count();
         let leads = |route: &Name| {
@@ -215,8 +214,8 @@ impl Rib {
 const LOCALHOST: &[u8] = b"localhost";
 const LOCALHOP: &[u8] = b"localhop";
 
-/// Whether it is for clients of this machine, what is to be done, and the parameters; none if it is
-/// no command about prefixes.
+/// Whether the command is for clients of this machine, its verb, and its parameters; `None` if it
+/// is not a command about prefixes.
 fn command(name: &Name) -> Option<(bool, Option<Verb>, Bytes)> {
     let mut components = name.components();
     let mut next = || components.next();

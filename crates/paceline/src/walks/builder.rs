@@ -19,7 +19,7 @@ const SERVERS_MAX: usize = 64;
 /// How often servers are looked for that have not answered.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
 
-/// Walks that are to be served or asked for; made by [`Host::walks`].
+/// Serves walks or connects to servers; made by [`Host::walks`].
 #[derive(Debug)]
 pub struct WalksBuilder {
     host: Host,

@@ -9,7 +9,7 @@ use paceline_proto::walk::{
 use smallvec::SmallVec;
 use tokio::sync::{mpsc, oneshot};
 
-/// What a job's owner is told.
+/// What the owner of a job receives.
 pub enum Told {
     Walks(SmallVec<[Walk; 1]>),
     Failed(u64, u8),
@@ -40,8 +40,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Expects what is told of a job. The queue has no bound of its own: a job tells no more than
-    /// its owner has made room for.
+    /// Registers a job, and returns the queue of its results. The queue has no bound of its own:
+    /// the owner's credit bounds it.
     pub fn expect_job(&self, job: JobId) -> mpsc::UnboundedReceiver<Told> {
         let (told, receiver) = mpsc::unbounded_channel();
         let mut open = self.lock();
@@ -51,7 +51,7 @@ impl Desk {
         receiver
     }
 
-    /// Nobody waits for a job any more.
+    /// Drops the queue of a job that is no longer read.
     pub fn forget_job(&self, job: JobId) {
         self.lock().jobs.remove(&job);
     }
@@ -90,13 +90,13 @@ impl Desk {
         while let Some(event) = events.recv().await {
             self.hand_out(event);
         }
-        // Whoever waits learns from the end of its channel.
+        // The end of its channel notifies each receiver.
         *self.lock() = Open { is_closed: true, ..Open::default() };
     }
 
     fn hand_out(&self, event: Event) {
         let mut open = self.lock();
-        // Whoever asked may have stopped waiting.
+        // The receiver may have stopped waiting.
         let mut tell = |job: JobId, told: Told| {
             let is_last = matches!(told, Told::Ended(..) | Told::Refused(_));
             if let Some(owner) = open.jobs.get(&job) {

@@ -50,7 +50,7 @@ pub enum WalksError {
     /// Servers have been given another graph while walks were under way, which are lost.
     #[error("the graph was replaced while walks were under way: {0}; supply it and begin again")]
     GraphLost(SupplyFault),
-    /// Servers took no more of their parts for as long.
+    /// Servers accepted nothing further of their parts for this long.
     #[error("the servers got no further with their parts of the graph for {0:?}")]
     SupplyTime(Duration),
     /// The walks were not begun.

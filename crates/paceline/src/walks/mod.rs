@@ -6,18 +6,17 @@
 //!
 //! # What is promised
 //!
-//! Each walk that is asked for is told of once, with the path that it takes in memory for its seed
-//! and number ([`Job`]), whatever was lost on the way, or it is told
-//! that it failed: after 60 s, unless the configuration says otherwise. A server
-//! that is lost holds up the walks that come to it. Started again under the same address and id it
-//! is given its part again, as it was in the client's graph: edits of its rows are lost with it,
-//! moves of the same client are not.
+//! Each walk of a job is reported once, whatever was lost on the way: with the path that it takes
+//! in memory for its seed and number ([`Job`]), or as failed, after 60 s unless the configuration
+//! says otherwise. Walks that reach a server that is lost wait for it. Restarted under the same
+//! address and id it gets its part again, as it was in the client's graph: edits of its rows are
+//! lost with it, moves of the same client are not.
 //!
-//! Over a graph that changes, a walk goes at each vertex by the row that the vertex's server has
-//! then. [`Trail::Versions`](paceline_proto::walk::Trail) tells which that was. A server that took
-//! another for a vertex's owner is set right by who it asks, and the walk goes on.
+//! While a graph changes, each step uses the row that the vertex's server has at that time.
+//! [`Trail::Versions`](paceline_proto::walk::Trail) records its version. A server that has an
+//! outdated owner for a vertex is corrected by the server that it asks, and the walk continues.
 //!
-//! Nothing is authenticated: whoever reaches a server's port can give it another graph.
+//! Nothing is authenticated: any host that reaches a server's port can give it another graph.
 
 mod builder;
 mod desk;
@@ -96,8 +95,8 @@ impl Walks {
         servers.map(|server| server.address).collect()
     }
 
-    /// Gives each server its part of a graph, unless they have it; returns once they do. For as
-    /// long as this client lives, a server that has begun anew is given its part again.
+    /// Gives each server its part of a graph, unless they have it; returns once they do. While this
+    /// client lives, a server that restarts gets its part again.
     ///
     /// # Errors
     /// If the servers have another graph and it is not to be replaced; if one does not take its
@@ -146,8 +145,8 @@ impl Walks {
         }
     }
 
-    /// How far [`supply`](Self::supply) is: for each server the vertices that it has been told of,
-    /// its own with their edges, and all servers together.
+    /// Progress of [`supply`](Self::supply): the vertices that each server has received, its own
+    /// with their edges, summed over all servers.
     pub fn supplied(&self) -> u64 {
         self.shared.desk.supplied()
     }
@@ -155,7 +154,7 @@ impl Walks {
     /// Begins walks. The job's own id does not count: it is given one.
     ///
     /// # Errors
-    /// If the node has stopped. A job that cannot be is told of by [`Walking::next`].
+    /// If the node has stopped. [`Walking::next`] returns the error of an invalid job.
     pub fn run(&self, job: Job) -> Result<Walking, WalksError> {
         let id = JobId(self.shared.numbers.fetch_add(1, Ordering::Relaxed));
         let told = self.shared.desk.expect_job(id);
@@ -167,7 +166,7 @@ impl Walks {
     /// edit that is done tells the version that the row has now; a move, how often the vertex has
     /// moved.
     ///
-    /// An edit is made once, also if messages get lost, unless its server begins anew meanwhile.
+    /// An edit is made once, even if messages get lost, unless its server restarts meanwhile.
     ///
     /// # Errors
     /// If the node has stopped.

@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 pub struct WalkServer {
     node: Node<Server>,
     id: NodeId,
-    /// Reads what nobody else wants.
+    /// Drains the server's events.
     _reader: Arc<Reader>,
 }
 
-/// A server is told nothing that anybody needs: walks come home to clients.
+/// Drains events, which a server does not need: walks return to clients.
 struct Reader(JoinHandle<()>);
 
 impl Drop for Reader {
@@ -45,8 +45,8 @@ impl WalkServer {
         self.node.stats()
     }
 
-    /// Stops the server. What it has of a graph, and walkers that are with it, are gone; their
-    /// homes begin those walks anew.
+    /// Stops the server. Its part of the graph and the walkers at it are lost; their homes start
+    /// those walks again.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

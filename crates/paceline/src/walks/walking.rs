@@ -22,8 +22,8 @@ pub enum Walked {
     },
 }
 
-/// Walks under way: told of as they are done, in whatever order. While they are not read, no more
-/// than 65,536 are begun, unless the configuration says otherwise. Dropping it gives them up.
+/// Walks under way, returned as they finish, in any order. While they are not read, at most 65,536
+/// are begun, unless the configuration says otherwise. Dropping it gives them up.
 pub struct Walking {
     shared: Arc<Shared>,
     id: JobId,
@@ -36,7 +36,7 @@ pub struct Walking {
     end: Option<(Box<JobReport>, Box<Census>)>,
 }
 
-/// Walks after which the protocol is told that there is room.
+/// Walks after which the protocol gets credit for further ones.
 const CREDIT: usize = 256;
 
 impl Walking {
@@ -64,7 +64,7 @@ impl Walking {
         walking
     }
 
-    /// So many walks that were handed out make room for others.
+    /// Returns the credit of `walks` walks that were handed out, so that others may begin.
     pub fn consumed(&mut self, walks: usize) {
         self.handed_out += walks;
         self.give_credit();
@@ -102,7 +102,7 @@ impl Walking {
         }
     }
 
-    /// Gives up all walks that are not done. Those that are already told of still come.
+    /// Gives up all walks that are not done. Finished ones that wait here are still returned.
     pub fn cancel(&self) {
         // A node that has stopped has given them up.
         let _ = self.shared.node.command(Command::Cancel(self.id));

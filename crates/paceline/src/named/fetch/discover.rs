@@ -65,7 +65,7 @@ impl Fetch {
             Ok(Err(error @ (FetchError::Absent { .. } | FetchError::Unverified { .. }))) => {
                 return Err(error);
             }
-            // Whoever has it knows of no metadata.
+            // The producer does not support metadata.
             Ok(_) => is_over = true,
             Err(_) => {}
         }
@@ -134,7 +134,7 @@ impl Fetch {
         tokio::time::timeout(within, said).await.ok().flatten()
     }
 
-    /// Asks for metadata, by a path if one is known; none if nobody knows any.
+    /// Asks for metadata, by a path if one is known; `None` if none comes.
     pub(super) async fn metadata(
         &self,
         path: PathLabel,

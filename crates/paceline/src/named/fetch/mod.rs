@@ -42,13 +42,13 @@ pub enum FetchError {
         /// The name.
         name: Name,
     },
-    /// No forwarder knows a way, or nobody there has the name.
+    /// No forwarder has a route, or the producer does not have the name.
     #[error("no route leads to {name}, or nothing is there: is it served, under this name?")]
     NoRoute {
         /// The name.
         name: Name,
     },
-    /// Nobody answered.
+    /// No answer came.
     #[error("nobody answered for {name} within {within:?}: does a face lead to who serves it?")]
     Unanswered {
         /// The name.
@@ -81,7 +81,7 @@ pub enum FetchError {
         /// Why.
         why: VerifyError,
     },
-    /// So many segments are not signed as they must be that it was given up. They were not written.
+    /// Too many segments are not signed as they must be, so the fetch ended. They were not written.
     #[error("segments of {name} are not signed as they must be: {why}")]
     SegmentsUnverified {
         /// The name.
@@ -129,7 +129,7 @@ pub enum FetchError {
         /// The name.
         name: Name,
     },
-    /// Somebody else writes the file.
+    /// Another fetch writes the file.
     #[error("{} is being fetched already", path.display())]
     Busy {
         /// The file.
@@ -163,7 +163,7 @@ impl From<PartError> for FetchError {
     }
 }
 
-/// What is to be fetched; made by [`Forwarder::fetch`].
+/// The configuration of a fetch; made by [`Forwarder::fetch`].
 #[derive(Clone)]
 pub struct Fetch {
     forwarder: Forwarder,
@@ -260,15 +260,14 @@ impl Fetch {
         self
     }
 
-    /// Whose Data are believed. Default those with the digest that they say, which anybody can
-    /// make.
+    /// Whose Data are trusted. Default: Data with a valid digest, which any host can make.
     pub fn trust(mut self, trust: Trust) -> Fetch {
         self.trust = trust;
         self
     }
 
-    /// Begins anew, whatever an earlier attempt has left. Default it goes on from there, if the
-    /// version is the same.
+    /// Starts from the beginning. By default a fetch resumes an earlier attempt at the same
+    /// version.
     pub fn anew(mut self) -> Fetch {
         self.resumes = false;
         self
@@ -295,7 +294,7 @@ impl Fetch {
         let (stop, stopped) = watch::channel(false);
         let (end, outcome) = oneshot::channel();
         tokio::spawn(async move {
-            // Nobody may wait for it.
+            // The receiver may have stopped waiting.
             let _ = end.send(self.run_and_explain(flow, told, stopped).await);
         });
         Fetching { flow, progress, stop, outcome }
@@ -407,7 +406,7 @@ impl Fetch {
                 Err(Ended::News(mircc::FetchError::NoRoute))
                     if part.bytes() == before && tries_left > 0 => {}
                 Err(Ended::News(why)) => {
-                    // Silence may be that of a version that is there no more.
+                    // Silence may mean that the version does not exist any longer.
                     drop(part);
                     return Err(self.explain(name, path, why).await);
                 }
@@ -498,7 +497,7 @@ impl Drop for StopFlow<'_> {
     fn drop(&mut self) {
         let shared = &self.fetch.forwarder.shared;
         shared.desk.end_flow(self.flow);
-        // A node that has stopped has no flows, and one that is over is no more.
+        // A node that has stopped has no flows, and a flow that has ended is already gone.
         let _ = shared.node.command(Command::Stop { flow: self.flow });
     }
 }
@@ -543,7 +542,7 @@ async fn until<T>(stopped: &watch::Receiver<bool>, future: impl Future<Output = 
 }
 
 async fn is_true(mut stopped: watch::Receiver<bool>) {
-    // Where the other end is gone nobody asks any more.
+    // If the sender was dropped, no stop can come.
     if stopped.wait_for(|is_stopped| *is_stopped).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -69,7 +69,7 @@ pub enum Finished {
     Stopped,
 }
 
-/// A file that is not whole yet. Nobody else writes it meanwhile.
+/// A file that is not whole yet, locked against other fetches.
 #[derive(Debug)]
 pub struct Part {
     out: PathBuf,
@@ -84,7 +84,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Opens what an earlier attempt has left of the same version, or begins anew.
+    /// Resumes an earlier attempt at the same version, or starts from the beginning.
     pub fn open(out: &Path, plan: Plan, resumes: bool) -> Result<Part, PartError> {
         let (path, note) = (beside(out, ".part"), beside(out, ".part.json"));
         let failed = |source| PartError::Disk(path.clone(), source);
@@ -230,7 +230,7 @@ impl Part {
                 return Ok(Finished::Stopped);
             };
             if digest != expected {
-                // With the note gone, the next attempt begins anew.
+                // With the note gone, the next attempt starts from the beginning.
                 let removed = std::fs::remove_file(&self.note);
                 removed.map_err(|e| PartError::Disk(self.note.clone(), e))?;
                 std::fs::remove_file(&self.path).map_err(|e| self.failed(e))?;
@@ -245,7 +245,7 @@ impl Part {
         Ok(Finished::Whole)
     }
 
-    /// The file that it is to be.
+    /// The path of the finished file.
     pub fn out(&self) -> &Path {
         &self.out
     }
@@ -335,7 +335,7 @@ fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.open(path).map_err(|error| if is_link() { refused() } else { error })
 }
 
-/// Opens a file for oneself alone; none if somebody else has it.
+/// Opens a file and locks it; `None` if another process holds the lock.
 fn open_locked(path: &Path) -> io::Result<Option<File>> {
     let tried_at = Instant::now();
     loop {
@@ -368,7 +368,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((held.dev(), held.ino()) == (there.dev(), there.ino()))
 }
 
-/// Where open files cannot be renamed, nobody does.
+/// Open files cannot be renamed here, so the file is still at its path.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)

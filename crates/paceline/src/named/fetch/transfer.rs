@@ -11,7 +11,7 @@ use super::super::desk::News;
 use super::part::Part;
 use super::{FetchError, Progress};
 
-/// Segments that are written before the flow is told so.
+/// Segments that are written before the flow gets credit for them.
 const TOGETHER_MAX: usize = 256;
 
 /// A transfer, with a thread of its own: writing waits for the disk.

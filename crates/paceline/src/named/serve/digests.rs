@@ -51,7 +51,7 @@ impl Digests {
             return digest.map_or(Digest::Pending, Digest::Known);
         }
         let digest = if version.bytes <= AT_ONCE_BYTES {
-            // Changed while it was read: the next one to ask is told of another version.
+            // The file changed while it was read: the next request finds another version.
             let Ok(digest) = digest(version) else { return Digest::Pending };
             Some(digest)
         } else if self.waiting.try_send(version.clone()).is_ok() {

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use super::{Forwarder, Shared};
 use folder::{Answer, Folder, Hidden};
 
-/// Interests that may wait to be answered. Beyond them whoever asks is told that it is too much.
+/// Interests that may wait to be answered. Further ones get a Nack for congestion.
 const WAITING_MAX: usize = 4_096;
 
 /// Why a folder is not served.
@@ -66,7 +66,7 @@ pub enum ServeError {
 /// Why a key cannot sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SignerError {
-    /// It is none.
+    /// It is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Its name would be too long.
@@ -170,7 +170,7 @@ impl Serve {
         Ok(self.signer(Signer::Ed25519 { key, locator }))
     }
 
-    /// Starts to serve: whoever asks the forwarder for names with the prefix is answered.
+    /// Starts to serve: Interests that reach the forwarder for names with the prefix are answered.
     ///
     /// Files below the folder are served, and what symbolic links within it lead to within it;
     /// nothing else, whatever a name says. Names that begin with a dot are left out, unless
@@ -211,7 +211,7 @@ fn open(folder: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(folder, ambient_authority())
 }
 
-/// Answers until nobody can ask any more.
+/// Answers Interests until their queue ends.
 fn answer(
     mut folder: Folder,
     mut asked: mpsc::Receiver<Box<Interest>>,

@@ -25,7 +25,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Opens the file that is there now; none if there is none, or what is there is no file.
+    /// Opens the present file; `None` if the path does not exist or is not a file.
     fn open(dir: &Dir, path: &Path) -> Option<Version> {
         // Asked first: to open a pipe would wait for its other end.
         if !dir.metadata(path).ok()?.is_file() {

@@ -20,8 +20,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// What an Interest asks for below a prefix of so many components; none if it is nothing that
-    /// can be.
+    /// The request in an Interest, below a prefix of `prefix_components` components; `None` if it
+    /// is invalid.
     pub fn of(interest: &Interest, prefix_components: usize) -> Option<Request> {
         let mut rest = interest.name.components().skip(prefix_components).peekable();
         let mut path = PathBuf::new();
