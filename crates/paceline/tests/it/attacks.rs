@@ -53,7 +53,7 @@ async fn view_of(events: &mut Events, members: usize) {
     }
 }
 
-/// Every member sends one message, and all get all. Nothing else is told.
+/// Every member broadcasts one message, and all deliver all of them. No other event occurs.
 async fn exchange(groups: &[Group], events: &mut [Events], round: u32) {
     for group in groups {
         group.broadcast(format!("{round} of {}", group.id())).await.unwrap();
@@ -103,8 +103,8 @@ async fn a_group_beside_sixty_one_phantom_joiners_goes_on_as_it_was() {
     let mut messages = 0;
     for round in 0..20 {
         for (place, phantom) in phantoms.iter().enumerate() {
-            // They ask the oldest member, and what they are asked then they do not answer. Every
-            // third names the next one, which has asked nobody.
+            // They ask the oldest member to join, and do not answer its questions. Every third
+            // names the next one, which has not asked to join.
             let named = if place % 3 == 2 { &phantoms[(place + 1) % 61] } else { phantom };
             let join = encoded(&Message::Join(contact(named)));
             phantom.say(groups[0].local_addr(), Kind::Message, &join);
@@ -157,7 +157,7 @@ async fn forged_views_rounds_and_sessions_of_the_future_change_nothing() {
                 cuts: vec![],
             });
             let lies = [
-                // The view that follows, without the one that is told, and with it.
+                // The next view, without the member that gets the message, and with it.
                 Message::Install {
                     after: view.id(),
                     made_at: ballot(1),
@@ -212,7 +212,7 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
         .iter()
         .map(|&member| Contact { member, token: 9, address: Bytes::new() })
         .collect();
-    // Anybody is told a session who asks for it.
+    // A node tells its session to any sender of a Who.
     let curious = Stranger::new(CLUSTER, 300);
     for group in &groups {
         curious.meets(group.local_addr()).await;

@@ -22,7 +22,7 @@ const SPAN: Duration = Duration::from_secs(2);
 /// Spans without lies, each beside one with them.
 const PAIRS: usize = 7;
 
-/// A stranger that lies while it is told to.
+/// A stranger that lies while `is_on` is true.
 struct Liar {
     is_on: Arc<AtomicBool>,
     lies: Arc<AtomicU64>,
@@ -133,7 +133,7 @@ async fn table(algorithm: Algorithm) -> f64 {
     for number in 0..100 {
         hosts[0].put(format!("key {number}"), format!("value {number}")).await.unwrap();
     }
-    // Any incarnation does: hosts tell it to nobody but each other.
+    // Any incarnation does: hosts tell theirs only to each other.
     let member = |id| Member { node: NodeId(id), incarnation: 1 };
     let to = (1..).map(member).zip(hosts.iter().map(|host| host.local_addr())).collect();
     let stranger = Stranger::new(&format!("test/table/dht/{algorithm}"), 9000);

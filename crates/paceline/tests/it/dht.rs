@@ -57,7 +57,7 @@ async fn read_all(dht: &Dht, count: usize) {
     }
 }
 
-/// Waits until the hosts together hold so many values.
+/// Waits until the hosts together hold `count` values.
 async fn held(dhts: &[Dht], count: usize) {
     let mut values = 0;
     let all_held = async {

@@ -120,7 +120,7 @@ async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
     for mut fast in deliveries {
         tokio::spawn(async move { while fast.recv().await.is_some() {} });
     }
-    // Nobody reads at the third member: its sender must be stopped, by the window.
+    // The third member's application does not read: the window must stop the sender.
     let mut accepted = 0u32;
     let mut refusals = 0;
     while refusals < 50 {
@@ -383,7 +383,7 @@ async fn a_message_to_one_member_comes_to_it_alone_in_order_and_its_sender_is_to
         let told = tokio::time::timeout(Duration::from_secs(10), message.delivered()).await;
         told.expect("in time").unwrap();
     }
-    // An answer goes to whoever asked.
+    // An answer to the sender of a broadcast.
     groups[0].broadcast("who is there?").await.unwrap();
     let asked = others[1].delivery().await.unwrap();
     groups[2].send_to(asked.sender(), "I am").await.unwrap();

@@ -33,7 +33,7 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
     for events in [&mut events, &mut others] {
         while !matches!(next(events).await, Event::View(view) if view.len() == 3) {}
     }
-    // Two members read, and others come and go: each time all are told of two views.
+    // Two members read, while others join and leave: each of them causes two views.
     let reading = [events, others].map(|mut events| {
         let (told, heard) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {

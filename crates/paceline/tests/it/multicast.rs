@@ -19,7 +19,7 @@ fn builder(id: u32) -> MulticastBuilder {
 
 type Member = (Multicast, Events);
 
-/// A group of so many members, once each knows of all.
+/// A group of `members` members, once each knows of all.
 async fn group(members: u32, change: impl Fn(Config) -> Config) -> Vec<Member> {
     let mut group = vec![builder(0).with_repairs(&change).bootstrap().await.unwrap()];
     for id in 1..members {
@@ -122,7 +122,7 @@ async fn groups_of_some_members_overlap_and_what_cannot_be_is_refused() {
         member.set_members(GroupId(1), ids(&[0, 1])).unwrap();
         member.set_members(GroupId(2), ids(&[0, 2])).unwrap();
     }
-    // Whoever has not been told yet drops what comes: send until it arrives.
+    // A member drops packets of a group that it does not know yet: send until one arrives.
     for (to, receiver) in [(1, 1), (2, 2)] {
         let sender = group[0].0.clone();
         let sending = tokio::spawn(async move {

@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// A producer that answers whoever asks.
+/// A producer that answers any consumer.
 fn producer(place: &Place, change: impl FnOnce(Serve) -> Serve) -> (Forwarder, Serving) {
     let forwarder = Forwarder::builder().name("producer").strangers(FaceConfig::default());
     let forwarder = forwarder.start().unwrap();
@@ -147,7 +147,7 @@ async fn a_fetch_that_was_cut_off_goes_on_from_there() {
     let fetching = first.fetch(name("/p/file"), place.out()).start();
     let mut progress = fetching.progress();
     progress.wait_for(|progress| progress.bytes > 300_000).await.unwrap();
-    // Like a process that is killed: nobody says goodbye.
+    // As when the process is killed: without a farewell.
     first.stop().await;
     let stopped = fetching.finish().await.unwrap_err();
     assert!(matches!(stopped, FetchError::Closed), "{stopped}");
@@ -329,7 +329,7 @@ async fn what_is_not_there_or_not_in_the_folder_is_refused_at_once() {
 #[tokio::test]
 async fn nobody_at_the_other_end_is_said_so() {
     let place = Place::new();
-    // Bound, and nobody reads it.
+    // Bound, but never read.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let consumer = consumer(&[socket.local_addr().unwrap()]);
     let fetch = consumer.fetch(name("/p/file"), place.out());

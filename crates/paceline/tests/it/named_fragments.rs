@@ -154,7 +154,7 @@ async fn fragments_may_be_lost_come_twice_and_in_any_order() {
 
 #[tokio::test]
 async fn what_cannot_be_decoded_is_named_where_nothing_else_comes() {
-    // An LpPacket with a field of type 99, which nobody may skip.
+    // An LpPacket with a field of type 99, which receivers must not ignore.
     let producer = Producer::new(|interest, _| {
         let data = segment(b"x", interest).map(Packet::from);
         let inside =

@@ -46,7 +46,7 @@ async fn a_client_without_labels_gets_all_through_a_relay_with_a_route_that_lead
     let served = folder(&content);
     let producer = open().start().unwrap();
     let _serving = producer.serve(served.path(), name("/p")).start().unwrap();
-    // It is bound, so nothing tells that nobody reads it.
+    // The socket is bound, so no ICMP error reveals that it is never read.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (dead, alive) = (silent.local_addr().unwrap(), producer.local_addr());
     for strategy in [Strategy::BestRoute, Strategy::Adaptive, Strategy::Multicast] {
@@ -93,7 +93,7 @@ async fn a_producer_that_is_gone_with_its_route_registered_is_left_for_another()
     for producer in &producers {
         held.push(producer.serve(served.path(), name("/p")).start().unwrap());
         let registration = producer.register(name("/p"), relay.local_addr()).await.unwrap();
-        // As if the process were killed: nobody takes the route back.
+        // As when the process is killed: the route is not withdrawn.
         std::mem::forget(registration);
     }
     producers[0].stop().await;

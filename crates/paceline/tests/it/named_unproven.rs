@@ -52,7 +52,7 @@ impl Bytes {
     }
 }
 
-/// Somebody who asks a producer from an address.
+/// A host that asks a producer from an address.
 struct Asker<'a> {
     producer: &'a Forwarder,
     socket: UdpSocket,

@@ -21,7 +21,7 @@ const NONCE: u32 = 0x0102_0304;
 const TIME_MS: u64 = 1_700_000_000_000;
 const SIGNATURE_NONCE: u64 = 0x0102_0304_0506_0708;
 
-/// The interpreter; none, said aloud, where nobody has made one.
+/// The interpreter; `None`, with a message, if its variable is not set.
 fn python() -> Option<PathBuf> {
     let found = std::env::var_os(VARIABLE).map(PathBuf::from);
     if found.is_none() {

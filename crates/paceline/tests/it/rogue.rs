@@ -9,7 +9,7 @@ use paceline::proto::chain::{Chain, Config, Frame, Message};
 use paceline::proto::core::{Context, Lane, Payload, Protocol};
 use paceline::{NodeId, Topology, ViewId};
 
-/// Sends what it is told to.
+/// Sends the messages of its commands.
 struct Rogue;
 
 impl Protocol for Rogue {
@@ -71,7 +71,7 @@ async fn counted(messages: Vec<Message>, counter: &str) -> u64 {
 
 #[tokio::test]
 async fn a_peer_beyond_its_credit_is_counted_and_disconnected() {
-    // Nobody consumes: 16 blocks are allowed, the 17th is one too many.
+    // The application does not read: the credit is 16 blocks, and the 17th exceeds it.
     let messages: Vec<Message> = (0..17).map(|n| Message::Data(frame(n, n))).collect();
     assert_eq!(counted(messages.clone(), "chain_beyond_credit").await, 1);
     assert!(counted(messages, "stream_disconnected").await > 0);

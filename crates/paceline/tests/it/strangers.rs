@@ -349,7 +349,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
     }
     have_contacts(&hosts, 5).await;
 
-    // Nobody answers there.
+    // It never answers.
     let nowhere = Stranger::new(DHT, 1);
     let attacker = Stranger::new(DHT, 9000);
     for host in &hosts {
@@ -368,7 +368,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
                 Kind::Message,
                 &encoded(&with_address(Body::Notify, known, address)),
             ),
-            // A known host has started anew, here.
+            // A known host has restarted, at the attacker's address.
             1 => attacker.say_as(known.0, to, Kind::Hello, attacker.session.as_bytes()),
             // A host that is not: let it have these values.
             _ => {

@@ -88,7 +88,8 @@ async fn run(walks: &Walks, job: Job, mut meanwhile: impl FnMut()) -> JobReport 
     *report
 }
 
-/// A node that speaks the protocol: it sends what it is told to, and tells what it hears.
+/// A node that speaks the protocol: it sends the messages of its commands, and delivers those that
+/// it receives.
 struct Rogue;
 
 impl Protocol for Rogue {
@@ -132,7 +133,7 @@ impl Hostile {
         }
     }
 
-    /// Sends walkers of this home, of so many steps each.
+    /// Sends walkers of this home, with `steps` steps each.
     fn send(&mut self, home: NodeId, steps: u32) {
         let (plan, kind, trail) = (self.plan, Kind::Uniform, Trail::None);
         let job = self.sent / CROWD % 8;

@@ -33,7 +33,7 @@ async fn client(servers: &[WalkServer]) -> Walks {
     host.walks("walks").within(SOON).connect(names).await.unwrap()
 }
 
-/// A ring with chords, and weights if there are to be some.
+/// A ring with chords, with weights if `is_weighted`.
 fn graph(vertices: u32, servers: u32, is_weighted: bool) -> SharedGraph {
     let mut rng = Rng::new(5, 1);
     let mut edges = Vec::new();
@@ -119,7 +119,7 @@ async fn a_second_client_uses_the_graph_that_is_there_and_may_not_take_another_o
     let refused = third.supply(&graph(301, 2, false), false, SOON).await.unwrap_err();
     assert!(matches!(refused, WalksError::OtherGraph(_)), "{refused}");
     assert!(refused.to_string().contains("replace"), "{refused}");
-    // Nobody has lost anything by it.
+    // The refusal has no effect on the other clients.
     all(first.run(job(300, 1)).unwrap(), 300).await;
 }
 
@@ -210,7 +210,7 @@ async fn rows_change_and_vertices_move_while_walks_pass() {
     }
     let told = walking.await.unwrap();
     assert!(told.iter().all(|walk| walk.versions.len() == walk.path.len()));
-    // A vertex that all lead to has no edges: nobody goes further than there.
+    // All rows lead to one vertex, which has no edges: every walk ends there.
     let edits = (0..500).flat_map(|vertex| {
         [(vertex, Change::Clear), (vertex, Change::Set { to: 1000, weight: 1.0, label: 0 })]
     });
