@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Opens the room at this address, or comes in if there is somebody to ask.
+/// Opens the room at this address, or joins it through a seed.
 async fn enter(bind: &str, seed: Option<&str>) -> Result<(Group, Events)> {
     let room = Host::builder("chat").bind(bind.parse()?).start()?.group("lobby");
     Ok(match seed {

@@ -69,7 +69,7 @@ impl Protocol for Ping {
     }
 }
 
-/// An application that prints what it is told.
+/// An application that prints what it receives.
 struct Print;
 
 impl Observer<Ping> for Print {

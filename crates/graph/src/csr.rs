@@ -45,7 +45,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of these edges between so many vertices.
+    /// The rows of these edges between `vertices` vertices.
     ///
     /// Holds 8 bytes an edge as given, 4 an edge of the rows and 16 a vertex; 4 and 1 more an edge
     /// each time for weights and labels.

@@ -33,7 +33,7 @@ pub struct Quality {
     pub edges_balance: f64,
 }
 
-/// Why there is no such partition. Whoever asked, or wrote the file, is at fault.
+/// Why a partition cannot be made. The caller, or the writer of the file, is at fault.
 #[derive(Debug, Error)]
 pub enum PartitionError {
     /// No parts.
@@ -119,7 +119,7 @@ impl Partition {
         Ok(Partition { owners: graph.offsets().windows(2).map(part).collect(), parts })
     }
 
-    /// The first part has so many vertices, the next so many, and so on.
+    /// Neighbouring numbers together, in parts of these sizes.
     pub fn blocks(sizes: &[u32]) -> Result<Partition, PartitionError> {
         let parts = Partition::some(u16::try_from(sizes.len()).unwrap_or(0))?;
         let owners = (0..parts).zip(sizes);

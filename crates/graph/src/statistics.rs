@@ -85,7 +85,7 @@ impl Degrees {
         let (Some(&min), Some(&max)) = (degrees.first(), degrees.last()) else {
             return Degrees::default();
         };
-        // The least that so many of a hundred do not exceed.
+        // The `percent`th percentile, by nearest rank.
         let rank = |percent: usize| degrees[(degrees.len() * percent).div_ceil(100) - 1];
         let mean = degrees.iter().sum::<u64>() as f64 / degrees.len() as f64;
         Degrees { min, median: rank(50), mean, p99: rank(99), max }

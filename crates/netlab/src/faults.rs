@@ -50,9 +50,9 @@ impl NetworkLab {
         self.apply_faults()
     }
 
-    /// Drops this share of the UDP datagrams that `to` would receive, whoever sends them, unicast
-    /// and multicast, each independently: what a full receive buffer does, but not in bursts.
-    /// Streams pass. Replaces an earlier share of the node; 0 heals it.
+    /// Drops this share of the UDP datagrams that arrive at `to` from any sender, unicast and
+    /// multicast, each independently: what a full receive buffer does, but not in bursts. Streams
+    /// pass. Replaces an earlier share of the node; 0 heals it.
     ///
     /// While a share is in force, nodes hand packets over one by one (`gso_max_segs 1`), so that a
     /// train of datagrams is not judged as one packet. That costs them processor time.

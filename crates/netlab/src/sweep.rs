@@ -39,7 +39,7 @@ impl Owner {
     }
 }
 
-/// Clock ticks from boot to the start of the process, or nothing if there is none.
+/// Clock ticks from boot to the start of the process; `None` if it does not exist.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses and may hold anything; the start
@@ -61,8 +61,8 @@ pub(super) fn namespaces(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Removes these namespaces with the processes still in them. Goes on after a failure; one that
-/// somebody else removed meanwhile is none.
+/// Removes these namespaces with the processes still in them. Continues after a failure. A
+/// namespace that another process removed meanwhile is not a failure.
 pub(super) fn remove(names: &[String]) -> Result<(), NetlabError> {
     let mut first_failure = Ok(());
     for name in names {

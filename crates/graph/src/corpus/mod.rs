@@ -1,8 +1,8 @@
 //! Walks in files: paths, where they end, where they pass.
 //!
-//! Paths are written as they come from [`Job::paths`](crate::walk::Job::paths), or from elsewhere
-//! in the order of the walks, so a file of any length takes no more memory than a few blocks.
-//! Vertices are called by their ids. A file has its name once it is whole.
+//! Paths are written in the order of the walks, as [`Job::paths`](crate::walk::Job::paths) or
+//! another source yields them, so a file of any length takes the memory of a few blocks. Files name
+//! vertices by their ids. A file has its name once it is whole.
 
 mod array;
 #[cfg(feature = "parquet")]

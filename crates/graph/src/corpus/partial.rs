@@ -19,7 +19,7 @@ pub type Origin = BTreeMap<String, String>;
 pub enum Earlier {
     /// Refuse to write over it.
     Refuse,
-    /// Go on with it; begin if there is none.
+    /// Resume it; begin a new file if an earlier run left none.
     Resume,
 }
 

@@ -139,8 +139,8 @@ impl Loose {
         self.edges
     }
 
-    /// The graph of these edges. With `vertices` it has so many and keeps the ids, if they are all
-    /// below.
+    /// The graph of these edges. If all ids are below `vertices`, it has that many vertices and
+    /// keeps the ids.
     pub fn into_graph(
         self,
         path: &Path,

@@ -37,7 +37,7 @@ struct Zstd<R> {
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Begins the next frame; false if there is none.
+    /// Begins the next frame; false at the end of the file.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.file.fill_buf()?.is_empty() {
             match self.decoder.reset(&mut self.file) {
@@ -99,7 +99,7 @@ pub struct Blocks {
 
 /// Why a block cannot be had.
 pub enum BlockError {
-    /// The file cannot be read. So many whole lines had come of this block.
+    /// The file cannot be read. The number counts the whole lines read of this block.
     Read(io::Error, u64),
     /// There is no end of a line in a whole block.
     LongLine,

@@ -97,7 +97,7 @@ pub fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File>
     options.open(path).map_err(|error| if is_link() { refused() } else { error })
 }
 
-/// A file beside the one that is to be, with what rights a new file gets.
+/// A temporary file beside the final one, with the permissions of a new file.
 pub fn temporary(path: &Path) -> Result<NamedTempFile, FileError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy();

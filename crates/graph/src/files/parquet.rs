@@ -150,7 +150,7 @@ impl Values {
     }
 }
 
-/// All entries of a column of so many rows, none of which may be missing.
+/// All entries of a column, which must have one in each of `rows` rows.
 fn all<T: DataType>(
     mut column: ColumnReaderImpl<T>,
     rows: usize,

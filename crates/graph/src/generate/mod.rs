@@ -9,13 +9,13 @@ pub use rmat::Rmat;
 use paceline_proto::walk::Graph;
 use thiserror::Error;
 
-/// Why a generator cannot draw what it is asked for. Whoever asked is at fault.
+/// Why a generator cannot draw a graph. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenerateError {
     /// More vertices than a graph has numbers for, or none.
     #[error("{0} vertices: 1 to {max} are possible", max = Graph::VERTICES_MAX)]
     Vertices(u64),
-    /// An edge probability that is none.
+    /// An edge probability that is not between 0 and 1.
     #[error("{0} is not a probability: expected 0 to 1")]
     Probability(String),
     /// RMAT's four probabilities are not one in sum.

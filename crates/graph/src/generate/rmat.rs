@@ -20,8 +20,8 @@ pub struct Rmat {
     /// Probabilities of the quadrants: from and to a vertex of the lower half, to the upper one,
     /// from the upper one, both. Default 0.57, 0.19, 0.19, 0.05.
     pub quadrants: [f64; 4],
-    /// Whether ids are dealt out anew, so that they tell nothing of a vertex's degree, as Graph500
-    /// has it. Default true.
+    /// Whether vertex ids are permuted at random, so that they do not correlate with degrees, as in
+    /// Graph500. Default true.
     pub shuffle: bool,
     /// What becomes of the edges drawn. Default nothing: directed, with duplicates and self-loops.
     pub options: Options,

@@ -24,13 +24,13 @@ pub struct Job<'a> {
     pub(super) progress: Option<&'a (dyn Fn(Progress) + Sync)>,
 }
 
-/// Why a job cannot be. Whoever asked for it is at fault.
+/// Why a job is invalid. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum JobError {
     /// Its kind of walk makes no sense on this graph.
     #[error(transparent)]
     Kind(#[from] KindError),
-    /// A walk is to begin at no vertex.
+    /// The source of a walk is not a vertex of the graph.
     #[error("a walk is to begin at vertex {0}, and there are {1}")]
     Source(Vertex, u32),
     /// All paths at once are more than an array can hold.
@@ -87,12 +87,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// So many walks from each source. Default 1; 0 gives no walks.
+    /// Walks from each source. Default 1; 0 gives no walks.
     pub fn with_walks_per_source(self, walks_per_source: u32) -> Job<'a> {
         Job { walks_per_source, ..self }
     }
 
-    /// With so many threads, 1 at least. They change no path.
+    /// Number of threads, at least 1. It does not change the paths.
     pub fn with_threads(self, threads: usize) -> Job<'a> {
         Job { threads: threads.max(1), ..self }
     }

@@ -35,7 +35,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Begins the next walk in this place. False if there is none.
+    /// Begins the next walk in this slot. False if no walk waits.
     #[inline(always)]
     fn begin<O: Offset>(&mut self, waiting: &mut Waiting<'_, O>, out: &mut [Vertex]) -> bool {
         (self.out, self.end) = waiting.next(&mut self.walker, out);

@@ -42,7 +42,7 @@ impl Lengths {
         }
     }
 
-    /// How many walks took so many steps, by that number.
+    /// How many walks took each number of steps.
     pub fn walks_by_steps(&self) -> &[u64] {
         &self.walks
     }
@@ -83,7 +83,7 @@ impl Lengths {
 /// How long uniform walks are exactly, by going through all vertices step by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExactLengths {
-    /// The share of walks that take so many steps or more.
+    /// For each number of steps, the share of walks with at least as many.
     at_least: Vec<f64>,
 }
 
@@ -92,13 +92,13 @@ pub struct ExactLengths {
 const PARTS: usize = 4;
 
 impl ExactLengths {
-    /// Of walks that begin at vertices by these weights. Lengths are told apart as long as a share
-    /// of `share_min` of all walks is as long.
+    /// Of walks whose sources are drawn with these weights. Lengths are told apart up to the length
+    /// that a share of `share_min` of all walks reaches.
     ///
     /// A length is drawn before the walk, which also ends at a dead end. So the share of walks of
-    /// `k` steps or more is the chance to draw so many, times the share of endless walks that find
-    /// so many: only the latter needs the graph. It reads all edges for each step if a walk can
-    /// come to a dead end, and once if none can; and takes 40 bytes a vertex.
+    /// `k` steps or more is the chance to draw `k` or more, times the share of endless walks that
+    /// can take `k` steps: only the latter needs the graph. It reads all edges for each step if a
+    /// walk can come to a dead end, and once if none can; and takes 40 bytes a vertex.
     ///
     /// # Panics
     ///

@@ -13,14 +13,14 @@ pub struct Paths {
 /// Where each path begins in the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// So many entries after the one before.
+    /// Each path begins this many entries after the one before.
     Stride(usize),
     /// At these places; one more says where the last ends.
     At(Vec<u64>),
 }
 
 impl Rows {
-    /// Entries of so many paths, the first ones.
+    /// The number of entries of the first `paths` paths.
     pub(super) fn entries(&self, paths: u64) -> u128 {
         match self {
             Rows::Stride(stride) => u128::from(paths) * *stride as u128,
@@ -88,7 +88,7 @@ impl Paths {
     ///
     /// # Panics
     ///
-    /// If there are not so many paths.
+    /// If there is no such path.
     pub fn path(&self, path: usize) -> &[Vertex] {
         let row = &self.vertices[self.rows.of(path)];
         match row.last() {

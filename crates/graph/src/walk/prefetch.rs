@@ -19,10 +19,10 @@ pub fn prefetch<T>(array: &[T], index: usize) {
     let _ = address;
 }
 
-/// Reads so many entries of an array at random places that hang on nothing before them, each asked
-/// for 64 reads ahead, and returns their sum: what a machine's memory gives one thread at the most.
+/// Reads `reads` entries of an array at independent random places, each prefetched 64 reads ahead,
+/// and returns their sum: the most random reads that a machine's memory gives one thread.
 ///
-/// A step of a walk reads two such places, of which each hangs on the one before.
+/// A step of a walk reads two such places, and the second depends on the first.
 pub fn random_reads(array: &[u32], reads: u64, seed: u64) -> u64 {
     const AHEAD: usize = 64;
     let mut sum = 0;

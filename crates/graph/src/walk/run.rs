@@ -87,7 +87,7 @@ impl Job<'_> {
                     due += 1;
                     summary.walks += paths.len() as u64;
                     summary.steps += steps;
-                    // Nobody takes it if the last block is under way.
+                    // The receiver is gone once the last block is under way.
                     let _ = emptied.send(paths);
                 }
             }
@@ -257,7 +257,7 @@ impl Job<'_> {
     }
 }
 
-/// So many entries, if an array can have them.
+/// Converts a number of entries, if an array can hold them.
 fn count_of<T>(entries: u128) -> Result<usize, JobError> {
     let most = isize::MAX as u128 / size_of::<T>() as u128;
     let count = usize::try_from(entries).ok().filter(|_| entries <= most);

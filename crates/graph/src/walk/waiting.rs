@@ -49,7 +49,7 @@ pub struct Waiting<'a, O> {
 }
 
 impl<'a, O: Offset> Waiting<'a, O> {
-    /// All of them, whose array has so many entries.
+    /// All walks of the block; their array has `entries` entries.
     pub fn new(
         job: &'a Job<'a>,
         offsets: &'a [O],
