@@ -9,7 +9,7 @@ use crate::group::GroupBuilder;
 use crate::multicast::MulticastBuilder;
 use crate::walks::WalksBuilder;
 
-/// Why a host did not start.
+/// Why a host cannot start.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// The sockets could not be bound.
@@ -55,7 +55,7 @@ impl HostBuilder {
         self
     }
 
-    /// The host's number, another for each host of the cluster. Default: drawn at random.
+    /// The host's id, unique in the cluster. Default: drawn at random.
     pub fn id(mut self, id: NodeId) -> HostBuilder {
         self.id = Some(id);
         self
@@ -74,17 +74,16 @@ impl HostBuilder {
         self
     }
 
-    /// Bytes of events that other hosts cause and that the application has not received, beside
-    /// messages, which have bounds of their own: views, mostly. At this many the host takes nothing
-    /// more from other hosts until half were received; if that lasts they take it for dead. Default
-    /// 16 MiB.
+    /// Bytes of unread events that other hosts cause, mostly views; messages have bounds of their
+    /// own. At this many the host reads nothing from other hosts until half are received; if that
+    /// lasts they suspect it. Default 16 MiB.
     pub fn events_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.events_bytes_max = Some(bytes);
         self
     }
 
-    /// Bytes that the host may hold for all others together, in queues and in records that have not
-    /// come whole. Default 1 GiB, at least 1 MiB. What is given up beyond it, and in which order:
+    /// Bytes that the host may hold for all others together, in queues and in incomplete records.
+    /// Default 1 GiB, at least 1 MiB. What is dropped beyond it, and in which order:
     /// [`NodeConfig::with_memory_bytes_max`](paceline_net::NodeConfig::with_memory_bytes_max).
     pub fn memory_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.memory_bytes_max = Some(bytes);
@@ -137,7 +136,7 @@ impl HostBuilder {
     }
 }
 
-/// A host of a cluster: its sockets, before it is a member of anything.
+/// A host of a cluster: its sockets, before it joins any protocol.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) bound: Bound,
@@ -147,7 +146,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host of the cluster of this name. Hosts of another one are refused.
+    /// Configures a host of the cluster of this name. Hosts of other clusters refuse it.
     pub fn builder(cluster: impl Into<String>) -> HostBuilder {
         HostBuilder {
             cluster: cluster.into(),
@@ -163,7 +162,7 @@ impl Host {
         }
     }
 
-    /// The host's number.
+    /// The host's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -173,23 +172,23 @@ impl Host {
         self.address
     }
 
-    /// The group of this name: to be founded or joined. Members of a group of another name refuse
-    /// each other.
+    /// Configures the group of this name, to create it or join it. Members of a group of another
+    /// name refuse each other.
     pub fn group(self, name: impl AsRef<str>) -> GroupBuilder {
         GroupBuilder::new(self, name.as_ref())
     }
 
-    /// The group of this name whose members multicast in time: to be founded or joined.
+    /// Configures the group of this name whose members multicast in time, to create it or join it.
     pub fn multicast(self, name: impl AsRef<str>) -> MulticastBuilder {
         MulticastBuilder::new(self, name.as_ref())
     }
 
-    /// The distributed hash table of this name: to be founded, joined or visited.
+    /// Configures the distributed hash table of this name, to create it, join it or visit it.
     pub fn dht(self, name: impl AsRef<str>) -> DhtBuilder {
         DhtBuilder::new(self, name.as_ref())
     }
 
-    /// The servers of this name, over whose graph walks go: to be one, or to ask them.
+    /// Configures random walks over the graph of the servers of this name, as a server or a client.
     pub fn walks(self, name: impl AsRef<str>) -> WalksBuilder {
         WalksBuilder::new(self, name.as_ref())
     }

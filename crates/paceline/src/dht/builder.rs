@@ -15,7 +15,7 @@ use super::{Dht, Settings};
 use crate::Host;
 use crate::group::{JoinError, resolve};
 
-/// Records given back to the overlay at once.
+/// Number of restored records passed to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
 
 /// Founds, joins or visits a table; made by [`Host::dht`].
@@ -30,7 +30,7 @@ pub struct DhtBuilder {
     within: Duration,
 }
 
-/// When a durable host answers for what it was given.
+/// When a durable host acknowledges a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Acknowledge {
     OnDisk,
@@ -58,21 +58,21 @@ impl DhtBuilder {
         }
     }
 
-    /// How hosts are found that are responsible for keys; all hosts need the same. Default Chord.
+    /// The routing algorithm, which must be the same on all hosts. Default Chord.
     pub fn algorithm(mut self, algorithm: Algorithm) -> DhtBuilder {
         self.config = self.config.with_algorithm(algorithm);
         self
     }
 
-    /// Hosts that hold each value; all hosts need the same. 1 to 16, default 3.
+    /// Hosts that hold each value; all hosts need the same number. 1 to 16, default 3.
     pub fn copies(mut self, copies: u8) -> DhtBuilder {
         self.config = self.config.with_copies(copies.into());
         self
     }
 
-    /// On how many hosts a write of this host must be, 1 to 16, default 2. Where hosts failed and
-    /// fewer are left, it fails with [`KeyError::FewCopies`](super::KeyError::FewCopies); where
-    /// there never were as many, all there are suffice.
+    /// On how many hosts a write of this host must be, 1 to 16, default 2. If hosts failed and
+    /// fewer are left, it fails with [`KeyError::FewCopies`](super::KeyError::FewCopies); in a
+    /// table that never had that many hosts, all hosts suffice.
     pub fn require_copies(mut self, copies: u8) -> DhtBuilder {
         self.config = self.config.with_copies_required(copies);
         self
@@ -88,8 +88,7 @@ impl DhtBuilder {
     }
 
     /// Hosts that an iterative request for one key asks at once, with Kademlia: its alpha. 1 to 8,
-    /// default 1; 3 is usual. Costs as many times the messages, and does not wait for a host that
-    /// is slow or gone.
+    /// default 1; 3 is usual. Multiplies the messages, and does not wait for a slow or failed host.
     pub fn parallel(mut self, hosts: u8) -> DhtBuilder {
         self.config = self.config.with_parallel(hosts);
         self
@@ -107,7 +106,7 @@ impl DhtBuilder {
         self
     }
 
-    /// Bundles of this host that may be on their way at once, 1 to 1,024, default 16: callers
+    /// Bundles of this host that may be under way at once, 1 to 1,024, default 16: further ones
     /// wait. Each has at most 256 KiB, or one value.
     pub fn bundles_in_flight(mut self, bundles: usize) -> DhtBuilder {
         self.bundles_in_flight = bundles;
@@ -121,23 +120,23 @@ impl DhtBuilder {
         self
     }
 
-    /// How long values live that this host writes; at most 30 days, the default.
+    /// Lifetime of the values that this host writes; at most 30 days, the default.
     pub fn lifetime(mut self, time: Duration) -> DhtBuilder {
         self.settings.lifetime = time;
         self
     }
 
-    /// What this host stores at most: bytes of keys and values, and values. Default 64 MiB and a
-    /// million.
+    /// The most that this host stores: bytes of keys and values, and number of values. Default 64
+    /// MiB and a million.
     pub fn quota(mut self, bytes: usize, values: usize) -> DhtBuilder {
         self.config = self.config.with_store_bytes_max(bytes).with_store_records_max(values);
         self
     }
 
-    /// Writes what this host holds to this file, and gives back to the table what an earlier run
-    /// left there. This host answers for a value once it is on disk: a write is acknowledged when
-    /// that is so at each holder that is durable. All hosts need the same. A damaged file is set
-    /// aside ([`Dht::damaged_file`]). What that promises: see [`crate::dht`].
+    /// Writes the records that this host holds to this file, and restores to the table those that
+    /// an earlier run left there. A write is acknowledged once each durable holder has it on disk.
+    /// All hosts need the same setting. A damaged file is set aside ([`Dht::damaged_file`]). For
+    /// the guarantees see [`crate::dht`].
     pub fn durable(mut self, file: impl Into<PathBuf>) -> DhtBuilder {
         (self.file, self.acknowledge) = (Some(file.into()), Acknowledge::OnDisk);
         self
@@ -150,7 +149,7 @@ impl DhtBuilder {
         self
     }
 
-    /// Changes the overlay's configuration: patience, upkeep, the comparing of copies.
+    /// Changes the overlay's configuration: timeouts, maintenance, synchronisation of copies.
     pub fn with_overlay(mut self, change: impl FnOnce(Config) -> Config) -> DhtBuilder {
         self.config = change(self.config);
         self
@@ -162,8 +161,8 @@ impl DhtBuilder {
         self
     }
 
-    /// Founds the table: this host holds all of it. For the first start, and for a restart after
-    /// all hosts were lost; a second one that is founded stays another table for ever.
+    /// Creates the table: this host holds all of it. Use only for the very first host, or after all
+    /// hosts were lost: a second table that is created never merges with the first.
     ///
     /// # Errors
     /// If a knob is out of range, there is no tokio runtime, or the file cannot be used.
@@ -171,8 +170,8 @@ impl DhtBuilder {
         self.begin(Part::Founder, Vec::new()).await
     }
 
-    /// Joins by asking these hosts (`host:port`; a name stands for all its addresses), and takes
-    /// its part of what is stored. Returns once it can ask and be asked.
+    /// Joins through these hosts (`host:port`; a name stands for all its addresses), and takes its
+    /// part of the stored values. Returns once it can send and answer requests.
     ///
     /// # Errors
     /// As [`DhtBuilder::bootstrap`]; if a seed cannot be resolved, or none answers in time.
@@ -184,8 +183,8 @@ impl DhtBuilder {
         self.begin(Part::Member, seeds).await
     }
 
-    /// Asks these hosts as a guest: it reads and writes, stores nothing, and no host depends on
-    /// it. For programs that come and go.
+    /// Uses the table as a guest: it reads and writes, stores nothing, and no host depends on it.
+    /// For short-lived programs.
     ///
     /// # Errors
     /// As [`DhtBuilder::join`].
@@ -235,7 +234,7 @@ impl DhtBuilder {
             None => (None, None),
         };
         let Host { bound, id, cluster, address } = self.host;
-        // Who routes otherwise shall not be mistaken for one of these.
+        // Hosts with another algorithm must not be mistaken for members of this table.
         let algorithm = config.algorithm();
         let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{algorithm}", self.name));
         let roster = Roster::new([(id, address)]).expect("one member is not named twice");
@@ -255,7 +254,7 @@ impl DhtBuilder {
         if !addresses.is_empty() {
             node.seek(addresses).map_err(|_| DhtError::Closed)?;
         }
-        // Given back once the node is a member.
+        // Restored once the node is a member.
         let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
         let desk = Arc::new(Desk::new());
         let mut phase = desk.phase();
@@ -291,7 +290,7 @@ impl DhtBuilder {
     }
 }
 
-/// Writes what a node tells, and tells it what is on disk.
+/// Writes the records that a node emits, and notifies it of those on disk.
 fn write_for(member: &Arc<Node<Overlay>>, file: File) -> Result<Disk, DiskError> {
     // The thread does not keep the node running.
     let node = Arc::downgrade(member);

@@ -1,5 +1,5 @@
-//! Many keys in one call: a window of them is sorted, divided into bundles, and these are sent as
-//! others are answered.
+//! Requests for many keys in one call: a window of keys is sorted and divided into bundles, and a
+//! bundle leaves whenever an earlier one is answered.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -23,21 +23,21 @@ const BUNDLE_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MAX: usize = 8 << 20;
 /// Results that wait to be read.
 const RESULTS_MAX: usize = 256;
-/// When nothing comes for so long, what has come goes.
+/// After this long without input, the incomplete window is sent.
 const IDLE: Duration = Duration::from_millis(1);
 
-/// What became of one key of many.
+/// The outcome of one key of many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyResult<T> {
     /// Its place in the input, from 0.
     pub place: u64,
     /// The key.
     pub key: Bytes,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Result<T, KeyError>,
 }
 
-/// Results as they come, in whatever order.
+/// Results in the order in which they arrive.
 #[derive(Debug)]
 pub struct Results<T> {
     results: mpsc::Receiver<KeyResult<T>>,
@@ -68,13 +68,13 @@ pub enum Source {
     Keys(mpsc::Receiver<Bytes>),
 }
 
-/// What is done with keys.
+/// The operation on the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
     Put,
     Get,
     Remove,
-    /// Deliver this to the hosts that are responsible.
+    /// Deliver this payload to the hosts responsible for the keys.
     Send(Payload),
 }
 
@@ -173,7 +173,7 @@ impl<T: Send + 'static> Bulk<T> {
                 Err(error) => self.give(place, wanted.key, Err(error)).await?,
             }
         }
-        // Of one key the first stays: the sort keeps the order of what is equal.
+        // Of equal keys the first stays: the sort is stable.
         window.sort_by_key(|waiting| waiting.key);
         let mut kept: Vec<Waiting> = Vec::with_capacity(window.len());
         for waiting in window {
@@ -202,7 +202,7 @@ impl<T: Send + 'static> Bulk<T> {
         Ok(Waiting { key, place: number, name: wanted.key.clone(), item })
     }
 
-    /// The next key; outcomes are taken meanwhile.
+    /// The next key; receives outcomes meanwhile.
     async fn next(&mut self, source: &mut Source, may_idle: bool) -> Result<Next, Abandoned> {
         if let Source::Iterator(iterator) = source {
             return Ok(iterator.next().map_or(Next::Over, Next::Wanted));
@@ -221,7 +221,8 @@ impl<T: Send + 'static> Bulk<T> {
         }
     }
 
-    /// Sends a bundle as soon as one may go, and none of its keys is on its way.
+    /// Sends a bundle once the limit of bundles under way allows it and none of its keys is under
+    /// way.
     async fn send(&mut self, bundle: Vec<Waiting>) -> Result<(), Abandoned> {
         while bundle.iter().any(|waiting| self.sent.contains_key(&waiting.key)) {
             self.take_outcome().await?;
@@ -321,7 +322,7 @@ enum Next {
 /// The application has dropped the results.
 struct Abandoned;
 
-/// Neighbours together, bounded in number and bytes.
+/// Groups neighbouring keys, bounded in number and bytes.
 fn bundles(window: Vec<Waiting>, keys_max: usize) -> VecDeque<Vec<Waiting>> {
     let mut bundles: VecDeque<Vec<Waiting>> = VecDeque::new();
     let mut bytes = 0;

@@ -23,12 +23,12 @@ pub enum Told {
     Closed,
 }
 
-/// How far membership is.
+/// The state of membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// On its way in.
+    /// Joining.
     Starting,
-    /// In.
+    /// A member.
     In,
     /// No host answered.
     Unanswered,
@@ -50,7 +50,7 @@ struct Open {
     is_closed: bool,
     requests: HashMap<u64, Asked>,
     described: HashMap<u64, oneshot::Sender<DhtStat>>,
-    // None once the node has stopped, so that readers come to an end.
+    // `None` once the node has stopped, so that readers end.
     deliveries: Option<broadcast::Sender<Delivery>>,
 }
 
@@ -95,7 +95,7 @@ impl Deliveries {
     }
 }
 
-/// Who waits for what.
+/// The pending requests of all callers.
 pub struct Desk {
     open: Mutex<Open>,
     phase: watch::Sender<Phase>,
@@ -110,7 +110,7 @@ impl Desk {
 
     pub fn deliveries(&self) -> Deliveries {
         let subscribed = self.lock().deliveries.as_ref().map(broadcast::Sender::subscribe);
-        // Of a host that has stopped: the end.
+        // A host that has stopped: the receiver ends at once.
         let deliveries = subscribed.unwrap_or_else(|| broadcast::Sender::new(1).subscribe());
         Deliveries { deliveries, missed: 0 }
     }
@@ -145,7 +145,7 @@ impl Desk {
         description
     }
 
-    /// Hands out what comes until the node stops or the disk fails.
+    /// Delivers the node's events until it stops or the disk fails.
     pub async fn serve(self: Arc<Desk>, mut events: Events<Overlay>, disk: Option<Disk>) {
         let failed = match disk {
             None => {

@@ -1,7 +1,7 @@
 //! The thread that writes the file of a durable host.
 //!
-//! It writes all that has gathered in one transaction, which synchronises the disk once, and says
-//! how far it is: acknowledgements may wait for that.
+//! It writes all pending records in one transaction, which synchronises the disk once, and reports
+//! the last one written: acknowledgements may wait for that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,16 +12,16 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::DiskError;
 use super::file::{FILE_THREAD, File, explain};
 
-/// Writes that may wait; then the node's events wait.
+/// Writes that may wait; beyond them the node's events wait.
 const WAITING_MAX: usize = 1024;
-/// Writes of one transaction.
+/// Most writes in one transaction.
 const BATCH_MAX: usize = 4096;
 
-/// What is done to the file.
+/// A change of the file.
 pub enum Write {
     /// Replaces an older record. `written` gets the number once the record is on disk.
     Keep(u64, Record),
-    /// It is held here no longer.
+    /// The host no longer holds the key.
     Erase(Key),
 }
 
@@ -53,7 +53,7 @@ impl Disk {
         Ok(Disk { writes: Some(writes), ended, path })
     }
 
-    /// Hands over one write; waits while too many do. False if the thread has ended.
+    /// Queues one write; waits while the queue is full. False if the thread has ended.
     pub async fn write(&self, write: Write) -> bool {
         match &self.writes {
             Some(writes) => writes.send(write).await.is_ok(),
@@ -61,8 +61,8 @@ impl Disk {
         }
     }
 
-    /// Waits until the thread has ended, by itself if it cannot write, and says why. A thread that
-    /// panicked did not write what it was given.
+    /// Waits until the thread has ended, and returns its error if it could not write. After a panic
+    /// of the thread, its pending writes are lost.
     pub async fn ended(&mut self) -> Result<(), DiskError> {
         (&mut self.ended).await.unwrap_or_else(|_| {
             let reason =
@@ -78,14 +78,14 @@ impl Disk {
     }
 }
 
-/// Writes what waits, a batch at a time, until the other end is dropped.
+/// Writes pending changes, a batch at a time, until the sender is dropped.
 pub fn write_all(
     file: &File,
     mut waiting: mpsc::Receiver<Write>,
     written: impl Fn(u64),
 ) -> Result<(), redb::Error> {
     while let Some(first) = waiting.blocking_recv() {
-        // Of one key the last counts.
+        // Of several writes of a key the last counts.
         let mut batch: BTreeMap<Key, Option<Record>> = BTreeMap::new();
         let (mut next, mut count, mut last) = (Some(first), 0, None);
         while let Some(write) = next {

@@ -1,8 +1,7 @@
-//! How keys and values of the application look to the overlay.
+//! Mapping of the application's keys and values to those of the overlay.
 //!
-//! An overlay knows keys of 160 bits. The application's key is hashed to one, and stands before
-//! the value, so that two that fall together are not taken for each other: its length in two
-//! bytes, big-endian, the key, the value.
+//! An overlay has keys of 160 bits. The application's key is hashed to one, and stored before the
+//! value to detect collisions: its length in two bytes, big-endian, the key, the value.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::Payload;
@@ -11,7 +10,7 @@ use paceline_proto::overlay::Key;
 use super::error::KeyError;
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// Checks a key and says where it lies.
+/// Checks a key and returns its hash.
 pub fn place(name: &[u8]) -> Result<Key, KeyError> {
     match name.len() {
         0 => Err(KeyError::Empty),

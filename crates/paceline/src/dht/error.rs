@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// Why a host did not become part of a table.
+/// Why a host did not join or create a table.
 #[derive(Debug, Error)]
 pub enum DhtError {
     /// A knob is out of range.
@@ -94,7 +94,7 @@ pub struct DamagedFile {
     pub reason: String,
 }
 
-/// What became of one key that did not go well.
+/// Why a request for one key failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// The key is empty.
@@ -106,7 +106,7 @@ pub enum KeyError {
         /// Its length.
         bytes: usize,
     },
-    /// The key stands twice among keys that are sorted together.
+    /// The key occurs twice among keys that are sorted together.
     #[error("the key stands twice among {window} keys that follow each other: name it once")]
     Duplicate {
         /// How many are sorted together.
@@ -118,13 +118,13 @@ pub enum KeyError {
         /// Its size.
         bytes: usize,
     },
-    /// The hosts that are to hold it have no room.
+    /// The responsible hosts have no room for it.
     #[error("the hosts that are to hold it have no room: add hosts or raise their quota")]
     OverQuota,
-    /// It was to live for no time at all.
+    /// Its lifetime is zero.
     #[error("its lifetime is no time at all")]
     Expired,
-    /// Too few hosts took a copy. What was written may be found nevertheless.
+    /// Too few hosts stored a copy. A read may still find the value.
     #[error("too few hosts took a copy; it may have been written: try again")]
     Unreplicated,
     /// Hosts failed, and fewer are left than are required to hold it
@@ -138,26 +138,26 @@ pub enum KeyError {
         /// On how many hosts it is written.
         copies: usize,
     },
-    /// A later write was there before it.
+    /// A later write of the key exists.
     #[error("a later write under the same key was there first")]
     Superseded,
-    /// No host led to the one that is responsible.
+    /// No route led to the responsible host.
     #[error("no host leads to the one that is responsible: try again once the table has settled")]
     NoRoute,
-    /// No answer came in time. What was asked for may have been done.
+    /// No answer came in time. The operation may have been done.
     #[error("no answer in time; what was asked for may have been done: try again")]
     TimedOut,
-    /// The hosts have too much to do.
+    /// The hosts are overloaded.
     #[error("the hosts have too much to do: try again later")]
     Busy,
-    /// Hosts come and go where the key belongs, or as many have failed as hold each value, so that
-    /// none can say for certain.
+    /// Membership is changing where the key belongs, or as many hosts have failed as hold each
+    /// value, so the answer is uncertain.
     #[error(
         "not sure: hosts have come or gone where the key belongs, or those that failed may hold it \
          alone; try again once the table has settled or they are back"
     )]
     Unsettled,
-    /// This host is no part of the table, or stopped being it meanwhile.
+    /// This host is not a member of the table, or is no longer one.
     #[error("this host has left the table")]
     Left,
     /// The host has stopped.

@@ -1,8 +1,8 @@
 //! The file of a durable host: the records that it holds, by key, in a redb database.
 //!
-//! Nothing of a damaged file is believed. When a file is opened all of its pages and rows are
-//! checked; one that is damaged is set aside under another name, and the host starts empty. A file
-//! gets its name once it is whole, so a crash leaves none behind that looks damaged.
+//! A damaged file is not trusted. Opening a file checks all of its pages and rows; a damaged one is
+//! set aside under another name, and the host starts empty. A new file gets its name once it is
+//! complete, so a crash never leaves one that looks damaged.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -38,8 +38,8 @@ const MAGIC: [u8; 9] = *b"redb\x1a\x0a\xa9\x0d\x0a";
 /// file may cause in the database, becomes an error: a panic hook need not report it.
 pub const FILE_THREAD: &str = "paceline-dht-file";
 
-/// Reads the file of a durable host that has stopped: each key and value in it, with an age of
-/// which the greater is the newer. Without a value the key was removed. The file is not changed.
+/// Reads the file of a durable host that has stopped: each key and value in it, with a version; the
+/// greater version is the newer. A key without a value was removed. Does not change the file.
 ///
 /// # Errors
 /// If there is no such file, it is damaged or of another format, or a host has it open.
@@ -53,7 +53,7 @@ pub fn read_file(
         check_kind(path)?;
         let file = fs::File::open(path).map_err(other)?;
         let flags = flags_to_write(&file)?;
-        // What comes before the damage is not told either: it may be older than it should be.
+        // Rows before the damage are not reported either: they may be outdated.
         read_snapshot(file, flags, |row| records.extend(row.live(now_ms())))?;
         Ok(records)
     });
@@ -132,8 +132,8 @@ impl File {
         &self.path
     }
 
-    /// Writes these in one transaction: a record in the place of an older one under its key, and
-    /// `None` for keys that are held no longer. It is on the disk once this returns.
+    /// Writes a batch in one transaction: a record replaces the older one under its key, and `None`
+    /// removes the key. The batch is on disk once this returns.
     pub fn write(
         &self,
         writes: impl IntoIterator<Item = (Key, Option<Record>)>,
@@ -159,7 +159,7 @@ impl File {
 
 /// Why a file was not opened or read.
 enum Fault {
-    /// It is not what was written.
+    /// The content is damaged.
     Damaged(String),
     /// Something else, which leaves the file as it is.
     Other(String),
@@ -203,7 +203,7 @@ macro_rules! faults {
 
 faults!(DatabaseError, StorageError, TransactionError, TableError, CommitError);
 
-/// What is wrong, and what would do.
+/// The reason, and a remedy if there is one.
 pub fn explain(error: redb::Error) -> String {
     match error {
         redb::Error::DatabaseAlreadyOpen => {
@@ -213,7 +213,7 @@ pub fn explain(error: redb::Error) -> String {
     }
 }
 
-/// Does it on a thread of its own. A panic of the database means that the file is damaged.
+/// Runs `read` on a thread of its own. A panic of the database means that the file is damaged.
 fn guarded<T: Send>(read: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     let ended = std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name(FILE_THREAD.to_owned());
@@ -232,12 +232,11 @@ fn builder() -> redb::Builder {
     builder
 }
 
-/// Starts to write.
+/// Begins a transaction.
 ///
-/// In one phase, the pages of a commit and the word that it counts reach the disk together: after
-/// a crash the database takes damaged pages for a commit that was cut off, and goes back to the one
-/// before it without a word. In two phases the pages come first: if they do not match, they are
-/// damaged.
+/// A single-phase commit writes its pages and the mark that makes it valid together: after a crash
+/// the database takes damaged pages for an interrupted commit, and silently returns to the one
+/// before it. A two-phase commit writes the pages first: if they do not match, they are damaged.
 fn begin(database: &Database) -> Result<WriteTransaction, TransactionError> {
     let mut transaction = database.begin_write()?;
     transaction.set_two_phase_commit(true);

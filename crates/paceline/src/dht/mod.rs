@@ -10,8 +10,9 @@
 //! acknowledged once it is in the files of all its holders: it survives the sudden end of all of
 //! them. With [`DhtBuilder::durable_async`] the file follows the acknowledgement.
 //!
-//! A host that misses as many failed hosts as hold each value does not call a key absent that they
-//! may have held alone: a `get` fails with [`KeyError::Unsettled`], which means *not sure*.
+//! When as many hosts have failed as hold each value, values may be missing with them. A `get` for
+//! a key that they may have held alone then fails with [`KeyError::Unsettled`]: the answer is
+//! uncertain.
 
 mod builder;
 mod bulk;
@@ -66,29 +67,29 @@ pub struct Dht {
     shared: Arc<Shared>,
 }
 
-/// What a host says of itself.
+/// The state of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DhtStat {
-    /// What it is to the table.
+    /// Its role in the table.
     pub role: Role,
     /// Other hosts that it knows.
     pub contacts: usize,
-    /// It is a host whose neighbours have been the same for some seconds, and of those that failed
-    /// fewer are missing than hold each value. Until then it does not say that there is nothing
-    /// under a key; who asks waits. It takes writes once its neighbours are the same.
+    /// True if the host's neighbours have been the same for some seconds, and fewer failed hosts
+    /// are missing than hold each value. Until then it does not answer that a key is absent; such
+    /// reads wait. It accepts writes once its neighbours are the same.
     pub is_settled: bool,
-    /// Hosts near it that failed and are neither back nor made up for.
+    /// Failed hosts near it that are neither back nor replaced.
     pub missing: usize,
     /// Values that it holds.
     pub values: usize,
-    /// Bytes of what it holds, with 20 for each key.
+    /// Bytes of these values, with 20 for each key.
     pub bytes: usize,
 }
 
 /// How this host asks.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
-    /// None for what suits the part: a member's recursive, a guest's iterative.
+    /// `None` for the default of the role: recursive for a member, iterative for a guest.
     style: Option<Style>,
     bundle: usize,
     window: usize,
@@ -113,7 +114,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Sends a request; the outcomes of its keys are told there.
+    /// Sends a request; `told` receives the outcomes of its keys.
     pub fn ask(
         &self,
         operation: Operation,
@@ -123,7 +124,7 @@ impl Shared {
     ) -> u64 {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.desk.expect(id, keys, permit, told.clone());
-        // If the node has stopped the desk tells.
+        // If the node has stopped, the desk reports it.
         let style = self.settings.style.unwrap_or(Style::Recursive);
         let _ = self.node.command(Command::Request { id, operation, style });
         id
@@ -145,7 +146,7 @@ impl Dht {
         Dht { shared: Arc::new(shared) }
     }
 
-    /// Writes a value. Returns on how many hosts it is, once it is there.
+    /// Writes a value. Returns the number of hosts that stored it.
     ///
     /// # Errors
     /// If key or value have the wrong size; if it cannot be written, as the error says.
@@ -175,10 +176,10 @@ impl Dht {
         self.remove_all([Bytes::copy_from_slice(key.as_ref())]).only().await
     }
 
-    /// Writes many values, bundled. The results come in whatever order they are known, each with
-    /// its place in the input. The input is read no faster than results are, and what waits is
-    /// bounded. Of a key that stands twice within the window the second is refused; further apart
-    /// the later one is written later. Dropping the results ends it.
+    /// Writes many values, in bundles. Results come in any order, each with its place in the input.
+    /// The input is read no faster than results are, and the backlog is bounded. If a key occurs
+    /// twice within the window, the second is refused; further apart, the later one is written
+    /// later. Dropping the results ends it.
     ///
     /// The iterator must not block; for files there is [`Dht::put_all_from`].
     pub fn put_all<I>(&self, entries: I) -> Results<usize>
@@ -189,13 +190,13 @@ impl Dht {
         self.start_put(Source::Iterator(Box::new(entries.into_iter().map(wanted))))
     }
 
-    /// Like [`Dht::put_all`], of what comes from a channel. When nothing comes for a millisecond,
-    /// what has come goes.
+    /// Like [`Dht::put_all`], with entries from a channel. After a millisecond without input, the
+    /// incomplete window is sent.
     pub fn put_all_from(&self, entries: mpsc::Receiver<(Bytes, Bytes)>) -> Results<usize> {
         self.start_put(Source::Entries(entries))
     }
 
-    /// Reads many values, bundled; `None` for keys that have none. Otherwise as [`Dht::put_all`].
+    /// Reads many values, in bundles; `None` for absent keys. Otherwise as [`Dht::put_all`].
     pub fn get_all<I>(&self, keys: I) -> Results<Option<Bytes>>
     where
         I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
@@ -203,12 +204,12 @@ impl Dht {
         self.start_get(keys_of(keys))
     }
 
-    /// Like [`Dht::get_all`], of keys that come from a channel.
+    /// Like [`Dht::get_all`], with keys from a channel.
     pub fn get_all_from(&self, keys: mpsc::Receiver<Bytes>) -> Results<Option<Bytes>> {
         self.start_get(Source::Keys(keys))
     }
 
-    /// Removes many values, bundled. Otherwise as [`Dht::put_all`].
+    /// Removes many values, in bundles. Otherwise as [`Dht::put_all`].
     pub fn remove_all<I>(&self, keys: I) -> Results<()>
     where
         I: IntoIterator<Item = Bytes, IntoIter: Send + 'static>,
@@ -235,7 +236,7 @@ impl Dht {
         self.start_send(keys_of(keys), payload)
     }
 
-    /// Like [`Dht::send_all`], of keys that come from a channel.
+    /// Like [`Dht::send_all`], with keys from a channel.
     pub fn send_all_from(&self, keys: mpsc::Receiver<Bytes>, payload: Bytes) -> Results<()> {
         self.start_send(Source::Keys(keys), payload)
     }
@@ -285,7 +286,7 @@ impl Dht {
         }
     }
 
-    /// What this host holds and knows.
+    /// The state of this host.
     ///
     /// # Errors
     /// If it has stopped.
@@ -296,9 +297,9 @@ impl Dht {
         description.await.map_err(|_| DhtError::Closed)
     }
 
-    /// Says that hosts which failed are gone for good. Until then a host that misses as many as
-    /// hold each value calls no key absent that they may have held alone
-    /// ([`KeyError::Unsettled`]). Each host needs to be told.
+    /// Declares that the failed hosts do not come back. Until then, if as many are missing as hold
+    /// each value, reads of keys that they may have held alone fail with [`KeyError::Unsettled`].
+    /// Call it on each host.
     ///
     /// # Errors
     /// If this host has stopped.
@@ -326,8 +327,8 @@ impl Dht {
         self.shared.node.local_addr()
     }
 
-    /// Hands over what this host holds, leaves, and stops. What could not be handed over in time
-    /// is with the other holders, and in the file of a durable host.
+    /// Hands over the values of this host, leaves, and stops. Values that it cannot hand over in
+    /// time are with their other holders, and in the file of a durable host.
     ///
     /// # Errors
     /// If the file of a durable host could not be written.
@@ -344,15 +345,14 @@ impl Dht {
         }
     }
 
-    /// Stops the host: to the others it has crashed. Answers what was wrong with the file of a
-    /// durable host, if anything was.
+    /// Stops the host: the others detect a crash. Returns the error of a durable host's file, if
+    /// any.
     pub async fn stop(&self) -> Option<DiskError> {
         self.shared.node.stop().await;
         self.ended().await
     }
 
-    /// Waits until the host has stopped, by itself if its file cannot be written any more, and
-    /// answers why.
+    /// Waits until the host has stopped, also because its file cannot be written, and returns why.
     pub async fn ended(&self) -> Option<DiskError> {
         let mut phase = self.shared.desk.phase();
         let is_over = |phase: &Phase| matches!(phase, Phase::Ended(_));

@@ -1,4 +1,4 @@
-//! A file that a database may write to, and that stays as it is.
+//! A file that a database may write to, while the file itself does not change.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use redb::StorageBackend;
 /// Bytes that are kept together once one of them was written.
 const PAGE: usize = 4096;
 
-/// What a file holds, with writes in memory. The file is locked against writers while this is open.
+/// The content of a file, with writes in memory. Locks the file against writers while it is open.
 #[derive(Debug)]
 pub struct Snapshot(Mutex<Content>);
 

@@ -51,14 +51,14 @@ pub enum Event {
     Delivered(Delivery),
     /// A message to this member alone: once, and of each sender in the order in which it sent.
     Direct(DirectDelivery),
-    /// A view was installed. All that go from one view to the next together have been told the
+    /// A view was installed. Members that go from one view to the next together have delivered the
     /// same messages in between.
     View(Arc<View>),
     /// Too few members are reachable to decide anything: nothing is accepted until that changes.
     LostPrimary,
     /// Enough members are reachable again, and the view is the same.
     RegainedPrimary,
-    /// This member cannot send, because these do not read what they are told.
+    /// This member cannot send, because the applications of these members do not read their events.
     Lagging(Vec<NodeId>),
     /// The others continued without this node. It rejoins under another incarnation; a view follows
     /// when it has. Its own messages that it has not delivered yet are lost.
@@ -80,8 +80,8 @@ pub enum Event {
     },
 }
 
-/// The receiving side of a member: every message of every member, oneself included, once, and of
-/// each member in the order in which it sent; and the views between.
+/// The receiving side of a member. It delivers each message of every member, this one included,
+/// once, in the order of its sender, and the views between.
 ///
 /// A request for the next event acknowledges the last one. A slow reader slows the senders down;
 /// nothing is lost. A member that leaves as many views unread as
@@ -91,10 +91,10 @@ pub struct Events {
     node: Node<Group>,
     events: NodeEvents<Group>,
     status: Arc<Status>,
-    // Taken out early, to be told first.
+    // Taken out early, to be returned first.
     ahead: VecDeque<Event>,
-    // What was handed out or is done with, not yet told to the protocol: by view and
-    // origin, the end.
+    // Consumed messages that are not reported to the protocol yet: by view and origin, the end of
+    // the consumed range.
     consumed: Vec<((ViewId, NodeId), u64)>,
     // The same of messages to this member alone, by sender.
     consumed_direct: Vec<(Member, u64)>,

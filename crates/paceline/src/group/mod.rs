@@ -56,19 +56,19 @@ pub enum JoinError {
         /// How long was waited.
         within: Duration,
     },
-    /// A member said no.
+    /// A member refused.
     #[error("refused: {refusal}")]
     Refused {
         /// Why.
         refusal: Refusal,
     },
-    /// A member remembers a later start of this id.
+    /// A member knows a later start of this id.
     #[error(
         "a later start of this id is known: the clock of this machine was set back, or is behind \
          that of the machine where the id was used; mend the clock or use another id"
     )]
     ClockBehind,
-    /// The host has stopped meanwhile.
+    /// The host has stopped.
     #[error("the host has stopped")]
     Closed,
 }
@@ -98,10 +98,10 @@ pub enum BroadcastError {
 /// Why a message was not accepted at once; nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TryBroadcastError {
-    /// Too much waits already; here is the message again.
+    /// Too many bytes wait already; returns the message.
     #[error("as much waits as is admitted")]
     WouldBlock(Bytes),
-    /// It would not be accepted later either.
+    /// It cannot be accepted later either.
     #[error(transparent)]
     Refused(#[from] BroadcastError),
 }
@@ -154,8 +154,8 @@ impl GroupBuilder {
         self
     }
 
-    /// Founds the group: this node is its first member. For the first start, and for a restart
-    /// after every member was lost; a second one that is founded stays another group for ever.
+    /// Creates the group: this node is its first member. Use only for the very first member, or
+    /// after every member was lost: a second group that is created never merges with the first.
     ///
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.
@@ -272,7 +272,7 @@ pub(crate) async fn first_view<P: Hosted>(
     }
 }
 
-/// What the events have told so far.
+/// The state after the latest event.
 #[derive(Debug)]
 pub(crate) struct Status {
     state: Mutex<State>,
@@ -307,7 +307,7 @@ impl Status {
         }
     }
 
-    /// Keeps a receipt until it is known what became of the message.
+    /// Keeps a receipt until the outcome of the message is known.
     fn receipt(&self) -> (u64, Receipt) {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let (told, outcome) = oneshot::channel();
@@ -328,7 +328,7 @@ impl Status {
     }
 }
 
-/// What becomes of a message that was accepted; made by [`Group::broadcast_with_receipt`].
+/// The outcome of an accepted message; made by [`Group::broadcast_with_receipt`].
 #[derive(Debug)]
 pub struct Receipt {
     outcome: oneshot::Receiver<Result<(), BroadcastError>>,
@@ -339,7 +339,8 @@ impl Receipt {
     /// [`Events`] meanwhile.
     ///
     /// # Errors
-    /// If it was not accepted after all, or this node is not a member any more and does not know.
+    /// If it was not accepted after all, or this node is no longer a member and cannot learn the
+    /// outcome.
     pub async fn stable(self) -> Result<(), BroadcastError> {
         self.outcome.await.unwrap_or(Err(BroadcastError::NotAMember))
     }
@@ -370,20 +371,19 @@ pub struct Group {
 }
 
 impl Group {
-    /// The same group, sending in this way whatever is configured.
+    /// The same group, sending with this topology whatever is configured.
     pub fn with_topology(&self, topology: Topology) -> Group {
         Group { topology: Some(topology), ..self.clone() }
     }
 
-    /// The same group; where the planner chooses, it cares for this.
+    /// The same group; where the planner chooses, it optimises for this urgency.
     pub fn with_urgency(&self, urgency: Urgency) -> Group {
         Group { urgency, ..self.clone() }
     }
 
-    /// Sends a message to every member, oneself included, as soon as it is admitted. Once this
-    /// returns it is accepted: as long as this node stays a member it will reach every member that
-    /// does. A message that was accepted while the group fell apart may come back as
-    /// [`Event::Rejected`].
+    /// Sends a message to every member, this one included, as soon as it is admitted. Once this
+    /// returns the message is accepted: it reaches every member that stays one, as long as this
+    /// node does. During a network split an accepted message may come back as [`Event::Rejected`].
     ///
     /// # Errors
     /// If the message is too large, the node is not a member, too few members are reachable, or
@@ -395,7 +395,7 @@ impl Group {
         submitted.map_err(|_| BroadcastError::Closed)
     }
 
-    /// Like [`Group::broadcast`]; what is returned tells when the message is with every member.
+    /// Like [`Group::broadcast`]; the receipt resolves once every member has the message.
     ///
     /// # Errors
     /// As [`Group::broadcast`].
@@ -424,7 +424,7 @@ impl Group {
         }
     }
 
-    /// This member's number.
+    /// This member's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -434,7 +434,7 @@ impl Group {
         self.node.local_addr()
     }
 
-    /// The view that the events told last.
+    /// The latest view that the events reported.
     pub fn view(&self) -> Option<Arc<View>> {
         self.status.lock().view.clone()
     }
@@ -444,7 +444,7 @@ impl Group {
         self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
     }
 
-    /// Leaves the group: what was accepted reaches the others first. [`Event::Left`] follows.
+    /// Leaves the group, after accepted messages have reached the others. [`Event::Left`] follows.
     ///
     /// # Errors
     /// If the host has stopped.
@@ -462,8 +462,8 @@ impl Group {
         &self.node
     }
 
-    /// Sends what waits, for a bounded time, and stops the host. To the others it has crashed,
-    /// unless it has left before.
+    /// Sends the backlog, for a bounded time, and stops the host. The others detect a crash, unless
+    /// it has left before.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

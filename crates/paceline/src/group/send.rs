@@ -1,4 +1,4 @@
-//! Messages to one member: how much waits for whom, and what became of each.
+//! Messages to one member: the backlog for each, and their outcomes.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -12,11 +12,10 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{BroadcastError, Group};
 
-/// Why a message to one member was not accepted, or what became of it.
+/// Why a message to one member was not accepted or not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SendError {
-    /// It was not sent, or it is not known whether it was delivered: which of the two, the failure
-    /// says.
+    /// It was not sent, or its delivery is unknown: the failure says which.
     #[error(transparent)]
     Failed(#[from] SendFailure),
     /// The host has stopped.
@@ -27,10 +26,10 @@ pub enum SendError {
 /// Why a message to one member was not accepted at once; nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TrySendError {
-    /// Too much waits for this member already; here is the message again.
+    /// Too many bytes wait for this member already; returns the message.
     #[error("as much waits for the member as is admitted")]
     WouldBlock(Bytes),
-    /// It would not be accepted later either.
+    /// It cannot be accepted later either.
     #[error(transparent)]
     Refused(#[from] SendError),
 }
@@ -48,8 +47,8 @@ impl From<BroadcastError> for SendError {
     }
 }
 
-/// A message to one member that was accepted; made by [`Group::send_to`]. To drop it is to send
-/// without asking: a failure is an [`Event::Undelivered`](crate::Event::Undelivered) all the same.
+/// A message to one member that was accepted; made by [`Group::send_to`]. It may be dropped: a
+/// failure is also an [`Event::Undelivered`](crate::Event::Undelivered).
 #[derive(Debug)]
 pub struct Sent {
     ticket: u64,
@@ -57,7 +56,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The number under which events speak of the message.
+    /// The number of the message in events.
     pub fn ticket(&self) -> u64 {
         self.ticket
     }
@@ -129,7 +128,7 @@ impl Group {
     }
 }
 
-/// What was sent to single members and not answered.
+/// Unanswered messages to single members.
 #[derive(Debug)]
 pub(crate) struct Sending {
     window_bytes: usize,
@@ -152,7 +151,7 @@ struct Open {
     told: oneshot::Sender<Result<(), SendError>>,
 }
 
-/// The ticket of an accepted message, and where its outcome will be told.
+/// The ticket of an accepted message, and the receiver of its outcome.
 type Opened = (u64, oneshot::Receiver<Result<(), SendError>>);
 
 impl Sending {
@@ -160,7 +159,7 @@ impl Sending {
         Sending { window_bytes, state: Mutex::default(), room: Notify::new() }
     }
 
-    /// Counts a message, as the protocol does; `None` if as much waits already.
+    /// Counts a message, as the protocol does; `None` if the window is full.
     fn open(&self, to: Member, payload_bytes: usize) -> Result<Option<Opened>, SendError> {
         let mut state = self.lock();
         if state.is_closed {
@@ -179,7 +178,7 @@ impl Sending {
         Ok(Some((ticket, outcome)))
     }
 
-    /// What became of a message; returns to whom it was sent.
+    /// Resolves a message with its outcome; returns its addressee.
     pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), SendError>) -> Option<Member> {
         let mut state = self.lock();
         let Open { to, bytes, told } = state.open.remove(&ticket)?;
@@ -196,7 +195,7 @@ impl Sending {
         Some(to)
     }
 
-    /// Nothing more will be heard.
+    /// Ends all open messages: no further outcomes come.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;

@@ -12,7 +12,7 @@ use super::{Multicast, Status};
 use crate::Host;
 use crate::group::{JoinError, resolve};
 
-/// Packets and reports of losses that wait to be read, at most, if nothing else is said.
+/// Default bound on unread packets and reports of losses.
 const UNREAD_MAX: usize = 16_384;
 
 /// A group that multicasts in time, to be founded or joined; made by [`Host::multicast`].
@@ -71,8 +71,8 @@ impl MulticastBuilder {
         self
     }
 
-    /// Founds the group: this node is its first member. For the first start, and for a restart
-    /// after every member was lost; a second one that is founded stays another group for ever.
+    /// Creates the group: this node is its first member. Use only for the very first member, or
+    /// after every member was lost: a second group that is created never merges with the first.
     ///
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.

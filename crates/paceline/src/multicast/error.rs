@@ -8,7 +8,7 @@ pub enum MulticastError {
     /// It was refused.
     #[error(transparent)]
     Refused(#[from] RejectReason),
-    /// As much waits to be sent as is admitted: only `try_` calls say so.
+    /// The admission limit is reached: only `try_` calls return this.
     #[error("as much waits as is admitted")]
     WouldBlock,
     /// The host has stopped.

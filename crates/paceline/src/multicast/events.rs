@@ -26,7 +26,7 @@ pub struct Packet {
     pub seq: u64,
     /// What was sent.
     pub payload: Bytes,
-    /// From its sender, by repairs, or from another member that was asked.
+    /// Whether it came from its sender, by repairs, or from another member on request.
     pub how: How,
     /// True if that took longer than the deadline.
     pub is_late: bool,
@@ -37,7 +37,7 @@ pub struct Packet {
 pub enum Event {
     /// A packet: at most once, as it was sent, as soon as it is there or in its sender's order.
     Packet(Packet),
-    /// Packets that will not come any more.
+    /// Packets that are lost for good.
     Lost {
         /// The group that they were sent to.
         group: GroupId,
@@ -94,9 +94,9 @@ pub struct Events {
     node: Node<Protocol>,
     events: NodeEvents<Protocol>,
     status: Arc<Status>,
-    /// Taken out early, to be told first.
+    /// Taken out early, to be returned first.
     ahead: Option<Event>,
-    /// Read, and not yet told to the protocol.
+    /// Read, and not reported to the protocol yet.
     consumed: usize,
 }
 

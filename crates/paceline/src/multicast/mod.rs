@@ -1,8 +1,8 @@
 //! Multicast in time: each member gets a packet soon, or learns that it is lost.
 //!
-//! A packet is sent once, as a datagram, and members repair each other's losses within
-//! milliseconds ([`proto::slingshot`](paceline_proto::slingshot)). Who the members are, and which
-//! of them are alive, is agreed upon as in a [`Group`](crate::Group).
+//! A packet is sent once, as a datagram, and members repair each other's losses within milliseconds
+//! ([`proto::slingshot`](paceline_proto::slingshot)). Membership and failure detection are those of
+//! a [`Group`](crate::Group).
 
 mod builder;
 mod error;
@@ -27,7 +27,7 @@ pub use paceline_proto::core::GroupId;
 pub use paceline_proto::slingshot::tuner;
 pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Rate};
 
-/// What the events have told so far.
+/// The state after the latest event.
 #[derive(Debug, Default)]
 struct Status {
     state: Mutex<State>,
@@ -76,7 +76,7 @@ impl Multicast {
     }
 
     /// Sends a packet to all other members, as soon as it is admitted. It leaves at once, as a
-    /// datagram; what is lost on the way receivers repair.
+    /// datagram; receivers repair losses.
     ///
     /// # Errors
     /// If the packet is too large, the node is not a member at present, or the host has stopped.
@@ -84,8 +84,8 @@ impl Multicast {
         self.send_to(GroupId(0), payload).await
     }
 
-    /// Sends a packet to the other members of one of the groups that this node is in. The group is
-    /// not known here: a packet to one that is not comes back as [`Event::Rejected`].
+    /// Sends a packet to the other members of one of the groups that this node is in. This call
+    /// does not check the group: a packet to another group comes back as [`Event::Rejected`].
     ///
     /// # Errors
     /// As [`Multicast::send`].
@@ -139,7 +139,7 @@ impl Multicast {
         self.payload_bytes_max
     }
 
-    /// This member's number.
+    /// This member's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
@@ -149,7 +149,7 @@ impl Multicast {
         self.node.local_addr()
     }
 
-    /// The view that the events told last.
+    /// The latest view that the events reported.
     pub fn view(&self) -> Option<Arc<View>> {
         self.status.lock().view.clone()
     }
@@ -177,7 +177,7 @@ impl Multicast {
         &self.node
     }
 
-    /// Stops the host. To the others it has crashed, unless it has left before.
+    /// Stops the host. The others detect a crash, unless it has left before.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

@@ -58,20 +58,21 @@ impl ForwarderBuilder {
         self
     }
 
-    /// A neighbour, with the rates of the link to and from it. Where the rate from it is known,
-    /// Interests to it are held back as the link needs, and Data is stamped.
+    /// Adds a neighbour, with the rates of the link to and from it. If the rate from it is known,
+    /// the hop-by-hop shaper paces Interests to it, and Data is stamped.
     pub fn face(mut self, address: SocketAddr, face: FaceConfig) -> ForwarderBuilder {
         self.faces.push((address, face));
         self
     }
 
-    /// That a neighbour leads to names with a prefix, at no cost. Among several that do, the
-    /// [`strategy`](ForwarderBuilder::strategy) of the prefix chooses.
+    /// Adds a route: names with this prefix are reached by this neighbour, at no cost. Among
+    /// several routes the [`strategy`](ForwarderBuilder::strategy) of the prefix chooses.
     pub fn route(self, prefix: Name, address: SocketAddr) -> ForwarderBuilder {
         self.route_with_cost(prefix, address, 0)
     }
 
-    /// The same at a cost: any unit, lower is preferred; of equals the one that was added first.
+    /// Adds a route at a cost: any unit, lower is preferred; of equals the one that was added
+    /// first.
     pub fn route_with_cost(
         mut self,
         prefix: Name,

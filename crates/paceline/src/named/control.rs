@@ -20,20 +20,20 @@ mod field {
     pub const ORIGIN: u32 = 0x6f;
 }
 
-/// What a command is about.
+/// The parameters of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// The prefix.
     pub name: Option<Name>,
     /// The face that leads there; none or 0 for the one that the command came by.
     pub face: Option<u64>,
-    /// Who asks: 0 is an application.
+    /// The origin of the route: 0 is an application.
     pub origin: Option<u64>,
     /// Lower is preferred.
     pub cost: Option<u64>,
-    /// 1 is what names below the prefix inherit.
+    /// 1: the route also applies to longer names.
     pub flags: Option<u64>,
-    /// How long the route is to stay, ms.
+    /// Lifetime of the route, ms.
     pub expires_after_ms: Option<u64>,
 }
 
@@ -61,8 +61,8 @@ impl Parameters {
         element
     }
 
-    /// Reads a whole element. What is not known here is skipped, whether critical or not: of a
-    /// command about a prefix it is of no weight.
+    /// Reads a whole element. Skips unknown fields, critical or not: they have no effect on a
+    /// command about a prefix.
     pub fn decode(bytes: &Bytes) -> Result<Parameters, DecodeError> {
         let outer = Reader::new(bytes).element()?.ok_or(DecodeError::Missing("parameters"))?;
         if outer.kind != field::PARAMETERS {
@@ -86,14 +86,14 @@ impl Parameters {
     }
 }
 
-/// What came of a command.
+/// The response to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// As in HTTP.
+    /// A status code as in HTTP.
     pub code: u64,
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// What was done. Clients expect them, empty where nothing was.
+    /// The resulting parameters. Clients expect them, empty after a failure.
     pub parameters: Parameters,
 }
 

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::rib::Rib;
 use super::{Answer, Shared};
 
-/// Events that are handed out at once.
+/// Most events handled at once.
 const BATCH_MAX: usize = 256;
 
 /// What a flow receives.
@@ -23,13 +23,13 @@ const BATCH_MAX: usize = 256;
 pub(super) enum News {
     /// A segment.
     Segment(u64, Data),
-    /// It has all of them.
+    /// All segments have come.
     Fetched(FlowCounts),
-    /// It has ended without.
+    /// The flow ended before its last segment.
     Failed(FetchError),
 }
 
-/// An answer; or a refusal; or none of both in time.
+/// An answer, or the reason of a Nack, or `None` after the lifetime.
 type Outcome = Result<Answer, Option<NackReason>>;
 
 #[derive(Default)]
@@ -41,11 +41,11 @@ struct Open {
     services: Vec<(Name, mpsc::Sender<Box<Interest>>)>,
 }
 
-/// Who waits for what.
+/// The pending requests, flows and services.
 #[derive(Default)]
 pub(super) struct Desk {
     open: Mutex<Open>,
-    /// The operator has routes that it had not.
+    /// Signals that the operator has added routes.
     pub(super) routes_added: Notify,
 }
 
@@ -111,7 +111,7 @@ impl Desk {
         self.lock().services.retain(|(held, _)| held != prefix);
     }
 
-    /// Hands out what comes until the node has stopped.
+    /// Delivers the node's events until it has stopped.
     pub(super) async fn serve(
         self: Arc<Desk>,
         mut events: Events<Protocol>,
@@ -177,7 +177,7 @@ impl Desk {
         }
     }
 
-    /// Who has the longest prefix of a name.
+    /// The service with the longest prefix of a name.
     fn service(&self, name: &Name) -> Option<mpsc::Sender<Box<Interest>>> {
         let open = self.lock();
         let fitting = open.services.iter().filter(|(prefix, _)| prefix.is_prefix_of(name));

@@ -34,7 +34,7 @@ pub enum ForwarderError {
     Closed,
 }
 
-/// Why there is no answer to a question.
+/// Why an Interest has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AskError {
     /// A forwarder or the producer refused it.
@@ -48,7 +48,7 @@ pub enum AskError {
     /// Nothing came in time.
     #[error("no answer within {0:?}")]
     Unanswered(Duration),
-    /// What came is not signed as it must be.
+    /// The Data is not signed as it must be.
     #[error("what came is not to be believed: {0}")]
     Unverified(#[from] VerifyError),
     /// The name would be too long.
@@ -65,7 +65,7 @@ impl From<Closed> for AskError {
     }
 }
 
-/// Why a neighbour does not lead a prefix here.
+/// Why a neighbour does not route a prefix to this forwarder.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
     /// The address is no face.
@@ -76,26 +76,26 @@ pub enum RegisterError {
     Unanswered {
         /// The neighbour.
         neighbour: SocketAddr,
-        /// What came instead.
+        /// The result in place of a response.
         why: AskError,
     },
-    /// It said no.
+    /// It refused.
     #[error("{neighbour} refused: {code} {text}")]
     Refused {
         /// The neighbour.
         neighbour: SocketAddr,
-        /// As in HTTP: 403 is not allowed, 400 not understood.
+        /// A status code as in HTTP: 403 is not allowed, 400 not understood.
         code: u64,
         /// Its words.
         text: String,
     },
-    /// It said what is no response.
+    /// Its Data is not a response.
     #[error("{neighbour} answered with something else than a response")]
     Malformed {
         /// The neighbour.
         neighbour: SocketAddr,
     },
-    /// There is no command about the prefix.
+    /// The command's name would be too long.
     #[error("the prefix is too long to be registered: {why}")]
     Prefix {
         /// Why.

@@ -1,4 +1,4 @@
-//! What is said of a file beside its segments.
+//! Metadata of a file.
 
 use bytes::Bytes;
 use paceline_proto::core::DecodeError;
@@ -21,15 +21,15 @@ pub enum Digest {
     /// The metadata has no digest.
     #[default]
     Unknown,
-    /// The producer is computing it, and will say it when asked again.
+    /// The producer is computing it: ask again.
     Pending,
     /// This.
     Known([u8; 32]),
 }
 
-/// What the producer of a file says of its present version.
+/// The metadata of a file's present version.
 ///
-/// Others say only the name (Realtime Data Retrieval), or the name and the sizes
+/// Other producers give only the name (Realtime Data Retrieval), or the name and the sizes
 /// (ndn6-file-server); the digest is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMetadata {
@@ -62,7 +62,7 @@ pub enum MetadataError {
 }
 
 impl FileMetadata {
-    /// As the content of a Data.
+    /// Encodes it as the content of a Data.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.name.write_element(&mut out);
@@ -147,7 +147,7 @@ impl FileMetadata {
         Ok(())
     }
 
-    /// How many segments the file has, where it is said.
+    /// How many segments the file has, if the metadata gives it.
     pub fn segments(&self) -> Option<u64> {
         match (self.segment_bytes, self.bytes) {
             (Some(segment_bytes), Some(bytes)) => Some(segments(bytes, segment_bytes)),

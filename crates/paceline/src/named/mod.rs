@@ -1,13 +1,13 @@
 //! Named data at a fair rate: files under names, fetched over one path or several.
 //!
-//! A [`Forwarder`] is a UDP socket with faces (the addresses of its neighbours) and routes (which
-//! face leads to names with which prefix). It speaks NDN, so other programs that do are neighbours
-//! like any. Each face whose rate is known stamps what a flow may send on the Data that passes, and
-//! consumers go exactly so fast: [`crate::proto::mircc`].
+//! A [`Forwarder`] is a UDP socket with faces (the addresses of its neighbours) and routes (the
+//! faces that lead to names with a prefix). It speaks NDN, so other NDN programs can be its
+//! neighbours. Each face of known rate stamps the rate of a flow on the Data that passes, and
+//! consumers fetch at exactly that rate: [`crate::proto::mircc`].
 //!
 //! [`Forwarder::serve`] publishes the files of a folder, [`Forwarder::fetch`] gets one,
-//! [`Forwarder::ping`] and [`Forwarder::trace`] look at the paths. Any forwarder does all of these;
-//! one that does none of them passes on what others ask.
+//! [`Forwarder::ping`] and [`Forwarder::trace`] examine the paths. Any forwarder does all of these,
+//! and forwards Interests and Data of its neighbours.
 //!
 //! # Names
 //! The file `notes/today.txt` of a folder served under `/p` is
@@ -18,12 +18,12 @@
 //! the metadata of ndn6-file-server.
 //!
 //! # Trust
-//! Data is signed with its digest, which tells damage from what was sent and nothing more, or with
-//! an Ed25519 key that the consumer knows. Nothing is encrypted, and what forwarders say of rates
-//! and paths is not signed at all. So a forwarder listens on loopback only, unless
-//! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it answers strangers
-//! with at most three times what they sent, unless [`ForwarderBuilder::faces_allowed`] names their
-//! range: their addresses may be forged.
+//! Data is signed with its digest, which only detects damage, or with an Ed25519 key that the
+//! consumer knows. Nothing is encrypted, and the rates and paths that forwarders report are not
+//! signed at all. So a forwarder listens on loopback only, unless
+//! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it sends strangers at
+//! most three times the bytes received from them, since their addresses may be forged, unless
+//! [`ForwarderBuilder::faces_allowed`] names their range.
 
 mod builder;
 mod control;
@@ -71,14 +71,14 @@ pub use paceline_proto::ndn::{
     VerifyError,
 };
 
-/// A running forwarder. Clones are of the same; when the last one is dropped, and nothing is served
-/// or fetched any more, it stops.
+/// A running forwarder. Clones are of the same; it stops when the last one is dropped and no
+/// serving or fetch is left.
 #[derive(Clone)]
 pub struct Forwarder {
     shared: Arc<Shared>,
 }
 
-/// What the clones of a handle share with what was started by them.
+/// State shared by the clones of a handle, its servings and its fetches.
 struct Shared {
     node: FaceNode<Protocol>,
     desk: Arc<Desk>,
@@ -87,7 +87,7 @@ struct Shared {
     numbers: AtomicU64,
 }
 
-/// The answer to a question.
+/// The answer to an Interest.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The Data. It is not verified.
@@ -100,7 +100,7 @@ pub struct Answer {
     pub round_trip: Duration,
 }
 
-/// How a forwarder is.
+/// The state of a forwarder.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Where it listens.
@@ -120,7 +120,7 @@ impl Report {
         self.state.faces.iter().filter_map(move |face| Some((address(face)?, face)))
     }
 
-    /// Packets that were not sent to strangers, because these are not
+    /// Packets to strangers that were withheld, because these are not
     /// [proven](ForwarderBuilder::faces_allowed) and the packet exceeded three times the bytes
     /// received from there or the rate of the network.
     pub fn withheld(&self) -> u64 {
@@ -128,7 +128,7 @@ impl Report {
         count("faces_unproven_allowance") + count("faces_unproven_rate")
     }
 
-    /// The flow of this number, if it is not over.
+    /// The flow of this number, if it is still running.
     pub fn flow(&self, flow: u64) -> Option<&FlowReport> {
         self.state.flows.iter().find(|report| report.flow == flow)
     }
@@ -149,8 +149,8 @@ impl Forwarder {
         self.shared.node.local_addr()
     }
 
-    /// Adds a neighbour. If the address has a face already, that one ends with its routes and this
-    /// one takes its place.
+    /// Adds a neighbour. If the address has a face already, this one replaces it, and the routes of
+    /// the old one end.
     ///
     /// # Errors
     /// If no face can have the address, or the forwarder has stopped.
@@ -163,8 +163,8 @@ impl Forwarder {
         self.command(Command::AddFace(id, face))
     }
 
-    /// Takes a neighbour away, and the routes to it. False if there was none. A stranger comes back
-    /// with its next packet.
+    /// Removes a neighbour, and the routes to it. False if there was none. A stranger returns with
+    /// its next packet.
     ///
     /// # Errors
     /// If the forwarder has stopped.
@@ -175,7 +175,7 @@ impl Forwarder {
         }
     }
 
-    /// Adds that a neighbour leads to names with a prefix, at no cost.
+    /// Adds a route for names with a prefix to a neighbour, at no cost.
     ///
     /// # Errors
     /// If the address is no face, or the forwarder has stopped.
@@ -183,7 +183,7 @@ impl Forwarder {
         self.add_route_with_cost(prefix, address, 0)
     }
 
-    /// The same at a cost: any unit, lower is preferred. A route that is there gets the cost.
+    /// Adds a route at a cost: any unit, lower is preferred. Changes the cost of an existing route.
     ///
     /// # Errors
     /// If the address is no face, or the forwarder has stopped.
@@ -213,7 +213,7 @@ impl Forwarder {
         self.command(Command::SetStrategy { prefix, strategy })
     }
 
-    /// Takes that away again.
+    /// Removes a route.
     ///
     /// # Errors
     /// If the address is no face, or the forwarder has stopped.
@@ -227,7 +227,7 @@ impl Forwarder {
         }
     }
 
-    /// How it is.
+    /// The state of the forwarder.
     ///
     /// # Errors
     /// If it has stopped.
@@ -244,7 +244,7 @@ impl Forwarder {
         })
     }
 
-    /// Sends one Interest and waits for what comes of it.
+    /// Sends one Interest and waits for its answer.
     ///
     /// # Errors
     /// If it is refused, or nothing comes within its lifetime, or the forwarder has stopped.
@@ -252,7 +252,7 @@ impl Forwarder {
         self.ask_by(interest, Way::By(path)).await
     }
 
-    /// The same by a way that no label may name.
+    /// Like [`Forwarder::ask`], by a way that need not be a path label.
     async fn ask_by(&self, interest: Interest, way: Way) -> Result<Answer, AskError> {
         let id = self.shared.number();
         let lifetime = interest.lifetime();
@@ -272,12 +272,12 @@ impl Forwarder {
         }
     }
 
-    /// Asks again and again, for as long as this: an Interest or its answer may get lost, or be
-    /// refused because too much is under way. Where several faces lead there, one of them may know
-    /// no route while another does, so that is no refusal until it was heard some times.
+    /// Repeats an Interest for this long: it or its answer may get lost, or be refused because of
+    /// congestion. If several faces lead there, one may have no route while another has, so a
+    /// single Nack for that is not final.
     ///
-    /// Where a path is known that leads there, it is taken first, and then by turns with what the
-    /// strategies of forwarders say: either may have failed since.
+    /// A known path is tried first, and then in turn with the strategies of the forwarders: either
+    /// may have failed since.
     async fn ask_within(
         &self,
         interest: &Interest,
@@ -316,12 +316,12 @@ impl Forwarder {
         }
     }
 
-    /// The files of a folder under a prefix: to be started.
+    /// Configures serving the files of a folder under a prefix.
     pub fn serve(&self, folder: impl Into<PathBuf>, prefix: Name) -> Serve {
         Serve::new(self.clone(), folder.into(), prefix)
     }
 
-    /// What has this name, into a file: to be started.
+    /// Configures fetching an object into a file.
     pub fn fetch(&self, name: Name, out: impl Into<PathBuf>) -> Fetch {
         Fetch::new(self.clone(), name, out.into())
     }
@@ -331,7 +331,7 @@ impl Forwarder {
         self.shared.node.stats()
     }
 
-    /// Stops it, with all that is served and fetched.
+    /// Stops it, with all its servings and fetches.
     pub async fn stop(&self) {
         self.shared.node.stop().await;
     }
@@ -346,10 +346,10 @@ impl Forwarder {
     }
 }
 
-/// The way that an Interest of this node's own takes.
+/// How an Interest of this node is forwarded.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// The path of this label; where it is empty, what the strategies of forwarders say.
+    /// By the path of this label; if it is empty, by the strategies of the forwarders.
     By(PathLabel),
     /// To this face, whatever the routes say.
     To(NodeId),
@@ -357,9 +357,9 @@ enum Way {
     Any,
 }
 
-/// How often one of several faces may say that it knows no route.
+/// Most Nacks for want of a route before they count as final.
 const NO_ROUTES_MAX: usize = 12;
-/// How long to wait after a refusal that will pass.
+/// Delay before the next attempt after a temporary refusal.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl Shared {
@@ -367,7 +367,7 @@ impl Shared {
         Shared { node, desk, routes: Mutex::new(routes), numbers: AtomicU64::new(1) }
     }
 
-    /// Where names go by the operator's word: to faces that are open, and to this node itself.
+    /// The operator's routes: to open faces, and to this node itself.
     fn operator_routes(&self) -> OperatorRoutes {
         let mut routes = self.routes();
         routes.retain(|&(_, face)| self.node.addr(face).is_some());
@@ -380,7 +380,7 @@ impl Shared {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number that no other question, report or flow has.
+    /// A number that no other Interest, report or flow has.
     fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

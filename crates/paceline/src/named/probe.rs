@@ -1,4 +1,4 @@
-//! Looking at the paths to a name: `ping` and `traceroute`.
+//! `ping` and `traceroute` for the paths to a name.
 //!
 //! The producer of NAME answers an Interest for `NAME/32=ping/NONCE`; the forwarder where its hop
 //! limit ends answers one for `NAME/32=trace/NONCE`. The path label that comes with an answer
@@ -21,7 +21,7 @@ const LOOKS_MAX: usize = 96;
 const HOPS_MAX: u8 = 16;
 /// How often a hop is asked that does not answer.
 const TRIES: usize = 2;
-/// What a node begins with that says who it is.
+/// The prefix of a node's answer that gives its name.
 const WHO: &str = "node ";
 
 /// An answer from the end of a path.
@@ -33,8 +33,8 @@ pub struct Reply {
     pub stamps: Stamps,
     /// How long it took.
     pub round_trip: Duration,
-    /// What the node there calls itself, control characters and all; none for a producer that does
-    /// not say.
+    /// The name that the node gives itself, control characters included; `None` if a producer gives
+    /// none.
     pub node: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct Hop {
     pub number: u8,
     /// Its answer, or why no answer came.
     pub reply: Result<Reply, AskError>,
-    /// What the node says of itself beside its name, a line each, control characters and all.
+    /// Further lines of the node's answer, control characters included.
     pub says: Vec<String>,
 }
 
@@ -79,8 +79,8 @@ impl Forwarder {
         }
     }
 
-    /// Looks for all paths to a name, with Interests that discover paths: each forwarder sends them
-    /// to a next hop at random. What is taken rarely may be missed.
+    /// Finds the paths to a name, with Interests that discover paths: each forwarder sends them to
+    /// a random next hop. Rarely used paths may be missed.
     ///
     /// # Errors
     /// If no answer comes at all.
@@ -128,14 +128,14 @@ impl Forwarder {
             }),
         };
         let path = end.path;
-        // Each node that Data passes on its way back adds a label, but for who made it.
+        // Each node that Data passes on its way back adds a label, except the producer.
         let count = if path.is_empty() { HOPS_MAX } else { path.len() as u8 };
         let mut hops = Vec::new();
         for number in 1..=count {
             let mut hop = self.hop(name, path, number).await?;
             let is_end = number == count && !path.is_empty();
             if is_end && hop.reply.is_err() {
-                // A producer that knows no `32=trace`, but has answered otherwise.
+                // A producer that does not support `32=trace`, but has answered a ping.
                 hop.reply = self.ping(name, path).await;
             }
             let is_beyond = path.is_empty() && hop.reply.is_err();
@@ -180,7 +180,7 @@ impl Reply {
     }
 }
 
-/// What a node said, as it said it.
+/// The text of a node's answer, unchanged.
 fn text(answer: &Answer) -> String {
     String::from_utf8_lossy(&answer.data.content().to_bytes()).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Asking a neighbour to lead a prefix here.
+//! Registration of a prefix at a neighbour.
 
 use std::net::SocketAddr;
 use std::sync::Weak;
@@ -11,16 +11,16 @@ use super::control::{Parameters, Response};
 use super::error::{AskError, RegisterError};
 use super::{Forwarder, Shared, Way};
 
-/// How often a registration is said again.
+/// How often a registration is renewed.
 const RENEW_AFTER: Duration = Duration::from_secs(60);
-/// After how long the neighbour is to forget it.
+/// Lifetime of a registration at the neighbour.
 const EXPIRES_AFTER: Duration = Duration::from_secs(200);
-/// How long one command may take; it is sent again as often as this is left of [`WITHIN`].
+/// Lifetime of one command, which is repeated until an answer comes or tries run out.
 const LIFETIME_MS: u32 = 1_000;
 const TRIES_MAX: usize = 4;
 
-/// A prefix that a neighbour leads here. It is said again every minute, so that it outlives a
-/// restart of the neighbour; when this is dropped it runs out within some minutes.
+/// A prefix that a neighbour routes to this forwarder. It is renewed every minute, so that it
+/// survives a restart of the neighbour; after this is dropped it expires within some minutes.
 #[derive(Debug)]
 pub struct Registration {
     forwarder: Weak<Shared>,
@@ -30,7 +30,7 @@ pub struct Registration {
 }
 
 impl Forwarder {
-    /// Asks a neighbour to lead names with a prefix here, as it would NFD: at `/localhop/nfd`.
+    /// Registers a prefix at a neighbour, by the commands of NFD: at `/localhop/nfd`.
     ///
     /// # Errors
     /// If the address is no face, or the neighbour does not answer or refuses.
@@ -76,10 +76,10 @@ impl Forwarder {
 }
 
 impl Registration {
-    /// Tells the neighbour that the prefix does not lead here any more.
+    /// Withdraws the prefix at the neighbour.
     ///
     /// # Errors
-    /// If it does not answer or refuses: then it runs out.
+    /// If it does not answer or refuses: then the registration expires.
     pub async fn end(self) -> Result<(), RegisterError> {
         match self.forwarder.upgrade() {
             None => Ok(()),

@@ -17,31 +17,31 @@ use tokio::time::Instant;
 use super::Shared;
 use super::control::{Parameters, Response};
 
-/// Prefixes that one neighbour may register.
+/// Most prefixes that one neighbour may register.
 const OF_ONE_MAX: usize = 256;
-/// Prefixes that all may register.
+/// Most prefixes that all neighbours together may register.
 const OF_ALL_MAX: usize = 8_192;
 /// NFD's first number of a face that is not its own.
 const FACE_ID_FIRST: u64 = 256;
 
-/// Routes of the operator: prefixes, and the faces that lead there; none for what is served here.
+/// Routes of the operator: prefixes, and the faces that lead there; `None` if served here.
 pub(super) type OperatorRoutes = Vec<(Name, Option<NodeId>)>;
 
-/// Routes that were registered, and until when.
+/// Registered routes, and their expiry.
 pub(super) struct Rib {
     // Below these a prefix may be registered.
     accepted: Vec<Name>,
     routes: BTreeMap<(NodeId, Name), Option<Instant>>,
 }
 
-/// What is asked of whom.
+/// A command.
 enum Verb {
     Register,
     Unregister,
 }
 
 impl Rib {
-    /// No routes yet. One that accepts no prefix refuses all commands.
+    /// No routes yet. Without accepted prefixes it refuses all commands.
     pub(super) fn new(accepted: Vec<Name>) -> Rib {
         Rib { accepted, routes: BTreeMap::new() }
     }
@@ -56,7 +56,8 @@ impl Rib {
         }
     }
 
-    /// The response to a command, and what it changes; none if it is no command, or not for us.
+    /// The response to a command, and the change that it causes; `None` if it is not a command to
+    /// this forwarder.
     pub(super) fn hear(
         &mut self,
         from: Option<(NodeId, SocketAddr)>,
@@ -107,7 +108,7 @@ impl Rib {
         let key = (face, name.clone());
         let change = match verb {
             Verb::Unregister => {
-                // A route that the operator gave is not a client's to take.
+                // A client cannot remove a route of the operator.
                 let removed = self.routes.remove(&key);
                 removed.map(|_| Command::RemoveRoute { prefix: name, peer: face })
             }
@@ -150,7 +151,8 @@ impl Rib {
         operators.iter().any(|(route, _)| leads(route))
     }
 
-    /// Forgets a registration, and what takes its route away unless that is the operator's as well.
+    /// Removes a registration. Returns the command that removes its route, unless the operator has
+    /// the same one.
     fn withdraw(&mut self, key: &(NodeId, Name), operators: &OperatorRoutes) -> Option<Command> {
         self.routes.remove(key)?;
         let (peer, prefix) = key;
@@ -160,7 +162,7 @@ impl Rib {
         (!operators.iter().any(is_operators)).then_some(Command::RemoveRoute { prefix, peer })
     }
 
-    /// Withdraws what was registered for prefixes that the operator leads now.
+    /// Withdraws registrations of prefixes for which the operator now has a route.
     pub(super) fn yield_to(&mut self, shared: &std::sync::Weak<Shared>) {
         let Some(shared) = shared.upgrade() else { return };
         let operators = shared.operator_routes();
@@ -178,7 +180,7 @@ impl Rib {
         of_one.count() < OF_ONE_MAX && self.routes.len() < OF_ALL_MAX
     }
 
-    /// Returns when a route may be over.
+    /// Returns when a route may have expired.
     pub(super) async fn expiry(&self) {
         match self.routes.values().flatten().min() {
             Some(&at) => tokio::time::sleep_until(at).await,
@@ -186,7 +188,7 @@ impl Rib {
         }
     }
 
-    /// Removes what is over.
+    /// Removes expired routes.
     pub(super) fn expire(&mut self, shared: &std::sync::Weak<Shared>) {
         let now = Instant::now();
         let Some(shared) = shared.upgrade() else { return };
@@ -200,12 +202,12 @@ impl Rib {
         });
     }
 
-    /// Forgets the routes of faces that are gone: the node has done so already.
+    /// Forgets the routes of closed faces, which the node has removed already.
     pub(super) fn forget_closed(&mut self, is_open: impl Fn(NodeId) -> bool) {
         self.routes.retain(|&(face, _), _| is_open(face));
     }
 
-    /// True if routes of faces that are gone could take room.
+    /// True if routes of closed faces may take up room.
     pub(super) fn is_crowded(&self) -> bool {
         self.routes.len() >= OF_ALL_MAX / 2
     }
