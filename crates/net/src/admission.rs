@@ -1,14 +1,14 @@
-//! How much the application may submit: two counters that only grow.
+//! Admission of the application's commands: two counters that only grow.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use tokio::sync::Notify;
 
-/// Bytes submitted so far and the bound they are held against.
+/// Bytes submitted so far, and their bound.
 ///
-/// The bound is what the protocol has handled plus what it admits beyond that, so commands on
-/// their way to the protocol count as submitted. While anything is left one more command passes,
-/// whatever its size. Neither counter ever wraps in practice (2^64 bytes).
+/// The bound is what the protocol has handled plus what it admits beyond that, so commands in the
+/// queue count as submitted. While anything is admitted one more command passes, whatever its size.
+/// Neither counter ever wraps in practice (2^64 bytes).
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     submitted: AtomicU64,
@@ -46,7 +46,7 @@ impl Admission {
         }
     }
 
-    /// The driver's side: moves the bound and wakes who waits for it.
+    /// The driver's side: moves the bound and wakes waiting submitters.
     pub(crate) fn set_limit(&self, limit: u64) {
         if self.limit.swap(limit, SeqCst) < limit && self.waiting.load(SeqCst) > 0 {
             self.raised.notify_waiters();

@@ -1,4 +1,4 @@
-//! What a node may be told before it starts.
+//! The configuration of a node.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ pub enum Exposure {
     /// On loopback addresses only. The default, since records are neither sealed nor signed.
     #[default]
     LoopbackOnly,
-    /// Anywhere: everybody who reaches the port can read and forge traffic. The flag
+    /// Anywhere: any host that reaches the port can read and forge traffic. The flag
     /// `--insecure-plaintext` of the command line.
     InsecurePlaintext,
 }
 
-/// Bytes of events that hold a node's peers back, unless it is configured otherwise.
+/// Default bound on the bytes of unread events, at which a node stops reading its peers.
 pub(crate) const EVENTS_BYTES_MAX: usize = 16 << 20;
 
-/// The configuration of a node: required is who it is, the rest has defaults.
+/// The configuration of a node: its cluster and id are required, the rest has defaults.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     pub(crate) node: NodeId,
@@ -95,14 +95,14 @@ impl NodeConfig {
     /// The most latency that a busy stream may add at a hop to save wake-ups. Default 9 ms. Linux;
     /// elsewhere the kernel decides.
     ///
-    /// The kernel's send buffer follows the path: beyond what the path itself takes it holds what
-    /// leaves in this time, or 108 kB if these leave sooner, but what leaves in a fifth of the time
-    /// at least. What it holds no protocol can reorder any more. On the other side a stream of
-    /// 8 MB/s or more is read when the bytes of two thirds of this time have arrived, 72 kB at
-    /// most. A slower stream is written and read at once.
+    /// The kernel's send buffer follows the path: beyond what the path holds it has the bytes that
+    /// leave in this time, or 108 kB if these leave sooner, but at least the bytes of a fifth of
+    /// the time. A protocol cannot reorder the bytes in it. The receiver reads a stream of 8 MB/s
+    /// or more when the bytes of two thirds of this time have arrived, 72 kB at most. A slower
+    /// stream is written and read at once.
     ///
-    /// Less saves latency and costs processor time, and rate once it is less than the time until a
-    /// busy machine lets the node write again.
+    /// A smaller value reduces latency and costs processor time. A value below the scheduling delay
+    /// of a busy machine costs rate as well.
     pub fn with_stream_delay(mut self, delay: Duration) -> Self {
         self.stream_delay = delay;
         self
@@ -159,9 +159,9 @@ impl NodeConfig {
         self
     }
 
-    /// What the kernel is asked to hold of datagrams that have arrived, in bytes (`SO_RCVBUF`), if
-    /// [`NodeConfig::with_socket_buffer_bytes`] does not say. Beyond it they are lost, and a small
-    /// datagram counts as about a kilobyte more than it has. The kernel may grant less:
+    /// Receive buffer of a UDP socket, in bytes (`SO_RCVBUF`), unless
+    /// [`NodeConfig::with_socket_buffer_bytes`] sets it. Datagrams beyond it are lost, and a small
+    /// datagram counts as about a kilobyte more than its size. The kernel may grant less:
     /// [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
     pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
         self.datagram_receive_bytes = bytes;
@@ -177,12 +177,12 @@ impl NodeConfig {
         self
     }
 
-    /// Bytes of events that wait for the application, at which the node takes nothing more from its
-    /// peers until half of them were received. It counts what no credit of the protocol bounds and
-    /// the application has not asked for ([`Protocol::event_bytes`]). Default 16 MiB, at least 1.
+    /// Bytes of unread events at which the node stops reading its peers, until half of them are
+    /// received. It counts events that no credit of the protocol bounds and that the application
+    /// has not asked for ([`Protocol::event_bytes`]). Default 16 MiB, at least 1.
     ///
-    /// A turn may queue what one more read brings, 256 KiB of a stream. A node that is held back
-    /// is silent: peers with a failure detector take it for dead in time.
+    /// A turn may add the events of one more read, 256 KiB of a stream. A node that does not read
+    /// is silent: peers with a failure detector suspect it in time.
     ///
     /// [`Protocol::event_bytes`]: paceline_proto::core::Protocol::event_bytes
     pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
@@ -190,15 +190,15 @@ impl NodeConfig {
         self
     }
 
-    /// Bytes that the node may hold for all its peers together: queues of streams, records that
-    /// have not come whole, messages that wait for the proof of an address, and datagrams that
-    /// wait for the socket ([`Held`](crate::Held)). Default 1 GiB, at least 1 MiB.
+    /// Bytes that the node may hold for all its peers together: queues of streams, incomplete
+    /// records, messages that wait for the proof of an address, and datagrams that wait for the
+    /// socket ([`Held`](crate::Held)). Default 1 GiB, at least 1 MiB.
     ///
-    /// Beyond it the node gives up, in this order: records that have not come whole of strangers;
-    /// messages that wait for proofs; queues of streams to strangers; datagrams; then records of
-    /// other peers, and last queues of streams to them. Of records the one begun first goes, with
-    /// its stream; of queues the longest, and its peer is `Down`. A stranger is a peer to which
-    /// this node has no stream. Each is counted: `memory_` and what was given up.
+    /// Beyond it the node drops, in this order: incomplete records of strangers; messages that wait
+    /// for proofs; queues of streams to strangers; datagrams; then incomplete records of other
+    /// peers, and last queues of streams to them. Of records it drops the one begun first, and
+    /// closes its stream; of queues the longest, and its peer is `Down`. A stranger is a peer to
+    /// which this node has no stream. Each drop is counted, as `memory_` and its kind.
     pub fn with_memory_bytes_max(mut self, bytes: usize) -> Self {
         self.memory_bytes_max = bytes.max(1 << 20);
         self
@@ -216,8 +216,8 @@ impl NodeConfig {
         self
     }
 
-    /// How long a record may take from its first byte to its last before its stream is closed: a
-    /// node holds `record_bytes_max` for each stream that has begun one. Default 10 s.
+    /// Longest time from a record's first byte to its last, after which its stream is closed: a
+    /// node holds `record_bytes_max` for each incomplete record. Default 10 s.
     pub fn with_record_within(mut self, within: Duration) -> Self {
         self.record_within = within;
         self
@@ -229,9 +229,9 @@ impl NodeConfig {
         self
     }
 
-    /// Lets nodes in that the roster does not name, once they have said Hello, and looks for
-    /// members at [`Node::seek`](crate::Node::seek)'s addresses. At most 4,096. Default: only
-    /// those of the roster.
+    /// Admits nodes that the roster does not name, once they have said Hello, and looks for members
+    /// at [`Node::seek`](crate::Node::seek)'s addresses. At most 4,096. Default: only members of
+    /// the roster.
     pub fn with_open_membership(mut self) -> Self {
         self.is_open = true;
         self
@@ -248,7 +248,7 @@ impl NodeConfig {
         self
     }
 
-    /// What the kernel is asked to keep of datagrams that have arrived, at each UDP socket.
+    /// The receive buffer that each UDP socket asks the kernel for.
     pub(crate) fn receive_buffer_bytes(&self) -> usize {
         self.socket_buffer_bytes.unwrap_or(self.datagram_receive_bytes) as usize
     }

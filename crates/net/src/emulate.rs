@@ -1,6 +1,6 @@
 //! Faults that a node puts on its own links: delay, loss, partitions, resets, pauses.
 //!
-//! Nearly all of it acts on what this node sends, so a faulty link between two members is
+//! Nearly all faults act on what this node sends, so a faulty link between two members is
 //! configured at both ends. A partition also acts on what it receives, and loss at the end buffer
 //! on that alone. The models are the simulator's ([`LinkFaults`], [`EndBuffer`]): on a stream a
 //! loss becomes delay and order is kept. Datagrams are delayed by up to a 256th more, so that those
@@ -38,7 +38,7 @@ pub enum EmulateChange {
     Clear,
 }
 
-/// Peers that a change concerns.
+/// The peers of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
     /// All of them. Replaces what was configured for single ones.
@@ -47,7 +47,7 @@ pub enum Peers {
     One(NodeId),
 }
 
-/// Loss of what has arrived.
+/// Loss on arrival.
 #[derive(Debug)]
 pub(crate) struct ReceiveLoss {
     loss: Loss,
@@ -55,7 +55,7 @@ pub(crate) struct ReceiveLoss {
 }
 
 impl ReceiveLoss {
-    /// This loss at a node; nothing where nothing gets lost.
+    /// This loss at a node; `None` if nothing is lost.
     pub(crate) fn new(loss: Loss, seed: u64, node: NodeId) -> Option<ReceiveLoss> {
         (loss != Loss::None).then(|| ReceiveLoss { loss, buffer: EndBuffer::new(seed, node) })
     }
@@ -66,7 +66,7 @@ impl ReceiveLoss {
     }
 }
 
-/// The faults of a node's links. Exists only while there are any.
+/// The faults of a node's links. Exists only while there are faults.
 #[derive(Debug)]
 pub(crate) struct Emulator {
     all: LinkFaults,
@@ -118,7 +118,7 @@ impl Emulator {
         self.all.is_perfect() && self.single.values().all(LinkFaults::is_perfect)
     }
 
-    /// Forgets a peer that will not be back.
+    /// Forgets a peer that does not return.
     pub(crate) fn forget(&mut self, peer: usize) {
         self.single.remove(&peer);
         self.states.remove(&peer);

@@ -1,4 +1,4 @@
-//! What can go wrong when a node is bound, started or used.
+//! Errors of binding, starting and using a node.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use paceline_proto::core::NodeId;
 use thiserror::Error;
 
-/// Why a node was not bound. No socket is left open.
+/// Why a node cannot be bound. No socket is left open.
 #[derive(Debug, Error)]
 pub enum BindError {
     /// Another process has the port.
@@ -53,7 +53,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// What the operating system said when it was to bind `addr`.
+    /// The error of the operating system for an attempt to bind `addr`.
     pub(crate) fn refused(addr: SocketAddr, source: io::Error) -> BindError {
         match source.kind() {
             io::ErrorKind::AddrInUse => BindError::PortInUse { addr },
@@ -63,7 +63,7 @@ impl BindError {
     }
 }
 
-/// Why a bound node did not start. Its sockets are closed.
+/// Why a bound node cannot start. Its sockets are closed.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The node was not bound.
@@ -75,7 +75,7 @@ pub enum StartError {
         /// The node.
         node: NodeId,
     },
-    /// A static face cannot be.
+    /// A static face is invalid.
     #[error(transparent)]
     Face(#[from] FaceError),
     /// No random numbers for the session.
@@ -89,7 +89,7 @@ pub enum StartError {
     NoRuntime,
 }
 
-/// Why there is no new face to an address. Nothing changed.
+/// Why a face cannot be opened. Nothing changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FaceError {
     /// The address is invalid: its port is 0, it is unspecified, multicast or broadcast, its family
@@ -115,7 +115,7 @@ pub enum FaceError {
     Closed,
 }
 
-/// Why a command was not taken. The command comes back; nothing changed.
+/// Why a command was not accepted. The command comes back; nothing changed.
 #[derive(Debug, Error)]
 pub enum TrySubmitError<C> {
     /// The protocol admits nothing more for now: wait with `submit`, or try again later.
@@ -127,7 +127,7 @@ pub enum TrySubmitError<C> {
 }
 
 impl<C> TrySubmitError<C> {
-    /// The command that was not taken.
+    /// The command that was not accepted.
     pub fn into_command(self) -> C {
         match self {
             TrySubmitError::WouldBlock(command) | TrySubmitError::Closed(command) => command,
@@ -135,7 +135,7 @@ impl<C> TrySubmitError<C> {
     }
 }
 
-/// The node has stopped; what was passed was dropped.
+/// The node has stopped; the argument was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the node has stopped")]
 pub struct Closed;

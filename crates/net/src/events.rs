@@ -1,10 +1,10 @@
-//! The queue of events from a protocol to its application, and the account of what waits in it.
+//! The queue of events from a protocol to its application, and the count of its unread bytes.
 //!
-//! The queue itself has no bound: what the application asked for, and what a protocol bounds by
-//! credits, always fits. For the rest, which peers cause ([`Protocol::event_bytes`]), the driver
-//! takes nothing more from peers while as much as configured waits. It does so again once half of
-//! that was received. No event is dropped. Events that neither peers nor the application cause,
-//! those of timers, are queued all the same.
+//! The queue itself has no bound: events that the application asked for, and those that a protocol
+//! bounds by credit, always fit. Peers cause the rest ([`Protocol::event_bytes`]): while the
+//! configured number of its bytes is unread the driver stops reading peers, and resumes once half
+//! of them are received. No event is dropped. Events of timers, which neither peers nor the
+//! application cause, are always queued.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -15,11 +15,11 @@ use tokio::sync::mpsc;
 
 use crate::counters;
 
-/// What the protocol tells the application, in order. Dropping it discards what comes.
+/// The events of the protocol, in order. Dropping it discards later events.
 ///
-/// An application that does not receive holds its node back: once
-/// [`NodeConfig::with_events_bytes_max`](crate::NodeConfig::with_events_bytes_max) bytes wait that
-/// no credit of the protocol bounds, the node takes nothing more from its peers.
+/// An application that does not receive stops its node from reading: this happens once
+/// [`NodeConfig::with_events_bytes_max`](crate::NodeConfig::with_events_bytes_max) bytes are unread
+/// that no credit of the protocol bounds.
 pub struct Events<P: Protocol> {
     events: mpsc::UnboundedReceiver<P::Event>,
     waiting: Arc<Waiting>,
@@ -64,7 +64,7 @@ pub(crate) struct EventSender<P: Protocol> {
     waiting: Arc<Waiting>,
 }
 
-/// The driver's view of the queue: whether what waits in it holds the node's peers back.
+/// The driver's view of the queue: whether unread events stop it from reading peers.
 #[derive(Debug)]
 pub(crate) struct EventGate {
     waiting: Arc<Waiting>,
@@ -72,7 +72,7 @@ pub(crate) struct EventGate {
     is_holding: bool,
 }
 
-/// A queue of events that holds its driver back at `bytes_max` bytes.
+/// A queue whose driver stops reading peers at `bytes_max` unread bytes.
 pub(crate) fn event_queue<P: Protocol>(bytes_max: usize) -> (EventSender<P>, Events<P>, EventGate) {
     let (sender, events) = mpsc::unbounded_channel();
     let waiting = Arc::new(Waiting { release_at: bytes_max / 2, ..Waiting::default() });
@@ -82,7 +82,7 @@ pub(crate) fn event_queue<P: Protocol>(bytes_max: usize) -> (EventSender<P>, Eve
 }
 
 impl<P: Protocol> EventSender<P> {
-    /// Passes events on. Those that have no receiver any more are counted.
+    /// Passes events on. Counts those whose receiver was dropped.
     pub(crate) fn send_all(&self, events: impl Iterator<Item = P::Event>, counters: &mut Counters) {
         for event in events {
             let bytes = P::event_bytes(&event);
@@ -97,7 +97,7 @@ impl<P: Protocol> EventSender<P> {
 }
 
 impl EventGate {
-    /// The account of what waits.
+    /// The count of unread bytes.
     pub(crate) fn waiting(&self) -> Arc<Waiting> {
         self.waiting.clone()
     }
@@ -108,7 +108,7 @@ impl EventGate {
         let _ = self.waiting.waker.set(waker);
     }
 
-    /// True while the driver is to take nothing from peers.
+    /// True while the driver must not read from peers.
     pub(crate) fn is_holding(&mut self, counters: &mut Counters) -> bool {
         let waiting = &self.waiting;
         if !self.is_holding {
@@ -128,7 +128,7 @@ impl EventGate {
     }
 }
 
-/// What waits in the queue, as both ends see it.
+/// The count of unread bytes, shared by both ends.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     bytes: AtomicUsize,
@@ -143,7 +143,7 @@ impl Waiting {
         self.bytes.load(SeqCst)
     }
 
-    // Most events of a busy protocol count nothing and touch nothing that both ends share.
+    // Most events of a busy protocol count nothing, and so touch no shared state.
     fn add(&self, bytes: usize) {
         if bytes > 0 {
             self.bytes.fetch_add(bytes, SeqCst);

@@ -1,4 +1,4 @@
-//! What leads to a running driver and out of it: queues, counts, and the end.
+//! The handle to a running driver, and the ends of its queues.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::error::{Closed, TrySubmitError};
 use crate::events::{Events, event_queue};
 use crate::stats::{SharedStats, Stats};
 
-/// What tells one kind of node from another: its driver's orders, and what its handles know.
+/// The kind of a node: the orders of its driver, and the state of its handles.
 pub trait Kind: Clone {
-    /// What only this kind of driver may be told.
+    /// An order that only this kind of driver accepts.
     type Order;
 }
 
@@ -86,7 +86,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
     }
 
     /// Like [`submit`](Handle::submit), but makes the command only once it is admitted: for
-    /// commands that say when they were accepted.
+    /// commands that record when they were accepted.
     ///
     /// # Errors
     /// If the node has stopped.
@@ -110,18 +110,18 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         self.input(Input::Command(command, 0))
     }
 
-    /// Passes something that needs no admission.
+    /// Passes an input that needs no admission.
     pub(crate) fn input(&self, input: Input<P>) -> Result<(), Closed> {
         self.inputs.send(input).map_err(|_| Closed)
     }
 
-    /// Tells the driver something.
+    /// Passes an order to the driver.
     pub(crate) fn order(&self, order: K::Order) -> Result<(), Closed> {
         self.controls.send(Control::Order(order)).map_err(|_| Closed)
     }
 
-    /// Stops the node: it goes on until what it has queued is sent and its streams are flushed, at
-    /// most `stop_within`, and closes its sockets. Returns at once if it has already stopped.
+    /// Stops the node: it sends its queues and flushes its streams for at most `stop_within`, and
+    /// closes its sockets. Returns at once if it has already stopped.
     pub async fn stop(&self) -> Stopped {
         let stopped = Stopped { abandoned_bytes: 0 };
         let (reply, answer) = oneshot::channel();
@@ -131,7 +131,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         }
     }
 
-    /// What the node has counted, as of the end of its last turn.
+    /// The node's counts at the end of its last turn.
     pub fn stats(&self) -> Stats {
         let mut stats = self.common.stats.snapshot();
         stats.held.events_bytes = self.common.waiting.bytes();
@@ -143,8 +143,8 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         self.common.local_addr
     }
 
-    /// What the kernel granted for datagrams that have arrived and wait, in bytes: on Linux twice
-    /// what was asked for, at most twice `net.core.rmem_max`. 0 if it did not say.
+    /// The receive buffer of the UDP socket that the kernel granted, in bytes: on Linux twice the
+    /// requested size, at most twice `net.core.rmem_max`. 0 if unknown.
     pub fn datagram_receive_bytes(&self) -> usize {
         self.common.datagram_receive_bytes
     }

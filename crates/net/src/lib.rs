@@ -14,20 +14,20 @@
 //!
 //! # Back-pressure
 //!
-//! A node reads its peers whatever waits to be sent; a cyclic wait on a ring cannot form. It stops
-//! only while its own application does not receive the events that peers cause
-//! ([`NodeConfig::with_events_bytes_max`]). What a peer may send is the protocol's affair, which
-//! asks for the backlog: bytes in user space. The kernel holds what the path takes within some
-//! milliseconds ([`NodeConfig::with_stream_delay`]), which is as good as on the link. What the
-//! application may submit is the protocol's too: [`Node::try_submit`] answers `WouldBlock` when it
-//! admits nothing more.
+//! A node reads its peers even while its own sends wait, so a cyclic wait on a ring cannot form. It
+//! stops reading only while its own application does not receive the events that peers cause
+//! ([`NodeConfig::with_events_bytes_max`]). The protocol limits what it sends to a peer, by the
+//! backlog in user space. The kernel holds only what the path takes within some milliseconds
+//! ([`NodeConfig::with_stream_delay`]), so those bytes count as on the link. The protocol also
+//! limits what the application submits: [`Node::try_submit`] returns `WouldBlock` when it admits
+//! nothing more.
 //!
 //! # Groups
 //!
 //! A message to a group leaves as a copy for each known peer, or once, by IP multicast, if
-//! [`NodeConfig::with_multicast`] says so and the interface has it ([`Node::multicast`]). Nodes
-//! share a multicast port; what they have not joined is dropped by the kernel, by address, or by
-//! the node, by the group's number.
+//! [`NodeConfig::with_multicast`] says so and the interface supports it ([`Node::multicast`]).
+//! Nodes share a multicast port. The kernel drops messages to other addresses than those joined,
+//! and the node those of other groups, by the group's number.
 //!
 //! # Faces
 //!
@@ -42,8 +42,8 @@
 //!
 //! # Security
 //!
-//! Records are framed but neither sealed nor signed, and a face's datagrams are what their sender
-//! made them, so a node listens on loopback only unless told otherwise ([`Exposure`]).
+//! Records are framed but neither encrypted nor signed, and a face's datagrams have no protection
+//! from the driver, so a node listens on loopback only unless configured otherwise ([`Exposure`]).
 #![deny(unsafe_code)]
 
 mod admission;

@@ -129,8 +129,7 @@ impl Bound {
 /// node flushes its streams and stops.
 pub type Node<P> = Handle<P, Member>;
 
-/// The kind of a node that is a member of a cluster, and what there is to know of it that does not
-/// change.
+/// The kind of a node that is a member of a cluster, and its constant properties.
 #[derive(Clone, Debug)]
 pub struct Member {
     incarnation: u64,
@@ -182,8 +181,8 @@ impl<P: Hosted> Node<P> {
         self.order(Order::Emulate(change))
     }
 
-    /// How messages to groups leave: what [`NodeConfig::with_multicast`] came to on this machine.
-    /// While links are emulated ([`Node::emulate`]) they leave as copies whatever this says.
+    /// How messages to groups leave: the result of [`NodeConfig::with_multicast`] on this machine.
+    /// While links are emulated ([`Node::emulate`]) they leave as copies in any case.
     pub fn multicast(&self) -> &MulticastUse {
         &self.kind.multicast
     }

@@ -1,4 +1,4 @@
-//! The record header that frames everything on the wire, and the session it speaks for.
+//! The record header that frames all messages on the wire, and the sender's session.
 //!
 //! ```text
 //! 0  version (1)  kind (1)  epoch (2)     4  cluster tag (4)
@@ -9,10 +9,11 @@
 //! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
 //! datagram is one record. In plaintext the epoch is 0 and no seal follows the body.
 //!
-//! In an open membership the receiver of a nonce's echo learns a *verification tag* (4) with it, a
+//! In an open membership a node that repeats a nonce gets a *verification tag* (4) in return, a
 //! secret between the two nodes, as in SCTP (RFC 9260, section 8.5). Messages to that one node, and
-//! the Hello that opens a stream to it, carry the session's tag XOR this tag: they come from where
-//! the tag was told. What goes to a multicast address carries the session's tag alone.
+//! the Hello that opens a stream to it, carry the session's tag XOR this tag, which proves that
+//! their sender receives at the peer's address. Messages to a multicast address carry the session's
+//! tag alone.
 
 use std::time::{Duration, SystemTime};
 
@@ -43,8 +44,8 @@ pub enum Kind {
     /// The sender's full session (16). First on each stream, in both directions. By datagram, if
     /// the Who that it answers had a nonce, that one (8) and a verification tag (4) follow.
     Hello,
-    /// Asks the receiver for a Hello, because a datagram of its came under an unknown session. With
-    /// a nonce (8) the Hello is to repeat it: proof that the receiver is where it was asked.
+    /// Asks the receiver for a Hello, because a datagram of its came under an unknown session. If
+    /// there is a nonce (8) the Hello must repeat it: proof that the receiver is at this address.
     Who,
     /// Tells the receiver that it is refused: another node has its id and is heard from (body: a
     /// byte 0), or a later start of its id is known (1). The nonce (8) of the Hello that it answers
@@ -93,7 +94,7 @@ impl ClusterTag {
 /// Sessions of a member are ordered by their bytes, so by start time first. The newest one wins and
 /// older ones are refused for ever; a member whose clock was set back across a restart stays
 /// refused until its clock has caught up. A start more than [`AHEAD_MAX`] in the future is refused,
-/// so that no forged or mistaken one shuts a member out for good.
+/// so that a forged or mistaken one cannot lock a member out for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Session([u8; SESSION_BYTES]);
 
@@ -129,10 +130,10 @@ impl Session {
         (session.incarnation() != 0).then_some(session)
     }
 
-    /// The session that a Hello announces; its header must be under it.
+    /// The session that a Hello announces; its header must carry the tag of this session.
     ///
     /// # Errors
-    /// If it is no Hello, or not a sound one.
+    /// If it is not a Hello, or a malformed one.
     pub(crate) fn announced(header: &Header, body: &[u8]) -> Result<Session, Refusal> {
         let (session, echo) = body.split_at_checked(SESSION_BYTES).ok_or(Refusal::Malformed)?;
         let session = Session::from_body(session).ok_or(Refusal::Malformed)?;
@@ -148,7 +149,7 @@ impl Session {
         }
     }
 
-    /// True if it starts later after 1970 than a member's clock may say at `now`.
+    /// True if it starts later after 1970 than a member's clock may be at `now`.
     fn is_ahead_of(&self, now: Duration) -> bool {
         let start_ms = u64::from_be_bytes(self.0[..8].try_into().expect("eight bytes"));
         u128::from(start_ms) > (now + AHEAD_MAX).as_millis()
@@ -159,12 +160,12 @@ impl Session {
         &self.0
     }
 
-    /// The random half: what protocols know a member's run by. Never 0.
+    /// The random half, by which protocols identify a member's run. Never 0.
     pub fn incarnation(&self) -> u64 {
         u64::from_be_bytes(self.0[8..].try_into().expect("eight bytes"))
     }
 
-    /// What headers carry of it: the first four bytes of its BLAKE3 hash.
+    /// The tag in headers: the first four bytes of the session's BLAKE3 hash.
     pub fn tag(&self) -> u32 {
         hash_prefix(&self.0)
     }
@@ -236,7 +237,7 @@ impl Header {
 /// Why a record was not accepted. Each has a counter of its own; a stream is closed as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It speaks another version, or is no record at all.
+    /// It has another version, or is not a record at all.
     ForeignVersion,
     /// It belongs to another cluster.
     ForeignCluster,
@@ -244,7 +245,7 @@ pub enum Refusal {
     ForeignEpoch,
     /// Its sender is not in the roster.
     UnknownSender,
-    /// It is too short, its kind is unknown, or it stands where it may not.
+    /// It is too short, its kind is unknown, or it is not allowed here.
     Malformed,
     /// It is longer than `record_bytes_max`.
     Oversized,

@@ -1,4 +1,4 @@
-//! Who the members are and where they listen.
+//! The members of a cluster, and their addresses.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -129,7 +129,7 @@ fn parse_member(member: &str) -> Result<(NodeId, SocketAddr), RosterFault> {
     Ok((NodeId(node), addr))
 }
 
-/// Why a roster file was not read. Nothing was started.
+/// Why a roster file cannot be read. Nothing was started.
 #[derive(Debug, Error)]
 pub enum RosterError {
     /// The file cannot be read.
@@ -181,13 +181,13 @@ pub enum RosterFault {
         /// The second word.
         text: String,
     },
-    /// The id stands twice.
+    /// The id occurs twice.
     #[error("member id {id} stands twice: give each member an id of its own")]
     DuplicateId {
         /// The id.
         id: u32,
     },
-    /// The address stands twice.
+    /// The address occurs twice.
     #[error("address {addr} already belongs to member {first}: give each member its own port")]
     DuplicateAddress {
         /// The address.

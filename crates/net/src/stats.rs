@@ -1,13 +1,13 @@
-//! What a node counts about itself.
+//! Counts of a node.
 
 use std::sync::{Mutex, PoisonError};
 
 use paceline_proto::core::{Counters, Instant};
 
-/// What went through a node's sockets since it started.
+/// Traffic through a node's sockets since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Times the driver woke and did something.
+    /// Number of turns in which the driver did something.
     pub turns: u64,
     /// Bytes read from streams, headers included.
     pub stream_bytes_in: u64,
@@ -21,8 +21,8 @@ pub struct Traffic {
     pub stream_reads: u64,
     /// Write calls on streams.
     pub stream_writes: u64,
-    /// Bytes of datagrams received, record headers included where there are any. What the node
-    /// itself has multicast comes back if it has joined, and counts here.
+    /// Bytes of datagrams received, record headers included where they exist. A joined node
+    /// receives its own multicasts too, which count here.
     pub datagram_bytes_in: u64,
     /// Bytes of datagrams sent, record headers included where there are any.
     pub datagram_bytes_out: u64,
@@ -36,14 +36,14 @@ pub struct Traffic {
     pub datagram_sends: u64,
 }
 
-/// What a node holds, in bytes: unlike counts these fall again.
+/// Bytes that a node holds at present. Unlike counts they can fall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Events that wait for the application and that no credit bounds, at this moment.
+    /// Events that the application has not received and that no credit bounds.
     pub events_bytes: usize,
-    /// Records of accepted streams that have not come whole: the buffers that they are read into.
+    /// Incomplete records of accepted streams: the buffers that they are read into.
     pub records_bytes: usize,
-    /// What waits for streams to peers.
+    /// Backlogs of the streams to peers.
     pub streams_bytes: usize,
     /// Datagrams that wait for the proof of an address.
     pub proofs_bytes: usize,
@@ -52,8 +52,9 @@ pub struct Held {
 }
 
 impl Held {
-    /// What [`NodeConfig::with_memory_bytes_max`](crate::NodeConfig::with_memory_bytes_max)
-    /// bounds: all but the events.
+    /// The bytes that
+    /// [`NodeConfig::with_memory_bytes_max`](crate::NodeConfig::with_memory_bytes_max) bounds: all
+    /// but the events.
     pub fn of_peers(&self) -> usize {
         self.records_bytes + self.streams_bytes + self.proofs_bytes + self.datagrams_bytes
     }
@@ -62,9 +63,9 @@ impl Held {
 /// A snapshot of a node's counts, taken at the end of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// What went through the sockets.
+    /// Traffic through the sockets.
     pub traffic: Traffic,
-    /// What it holds.
+    /// Bytes that it holds.
     pub held: Held,
     /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
     /// `datagram_`, `accept_`, `peer_`, `proof_`, `send_`, `event_`, `memory_`, `group_`,
@@ -94,8 +95,8 @@ impl SharedStats {
     }
 }
 
-/// Lets one warning a second through for each of `KINDS` kinds of refusal, so that a peer cannot
-/// fill a log.
+/// Admits one warning a second for each of `KINDS` kinds of refusal, so that a peer cannot fill a
+/// log.
 #[derive(Debug)]
 pub(crate) struct WarnLimit<const KINDS: usize> {
     silent_until: [Instant; KINDS],

@@ -51,7 +51,8 @@ pub(crate) fn path(stream: &TcpStream) -> io::Result<Path> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    // Before Linux 4.6 the least is not told and stays 0: the path then counts as short.
+    // Before Linux 4.6 the kernel does not report the least and it stays 0: the path then counts as
+    // short.
     let micros = |micros: u32| Duration::from_micros(micros.into());
     Ok(Path {
         trip_smoothed: micros(info.tcpi_rtt),
@@ -242,7 +243,7 @@ impl Part<'_> {
         self.bytes.len().div_ceil(self.segment_bytes)
     }
 
-    /// Where the kernel is to cut it, if at all.
+    /// Where the kernel must cut it, if at all.
     pub(crate) fn cut_at(&self) -> Option<usize> {
         (self.bytes.len() > self.segment_bytes).then_some(self.segment_bytes)
     }
@@ -250,7 +251,7 @@ impl Part<'_> {
 
 /// Parts that [`send_many`] takes at most.
 pub(crate) const SENDS_MAX: usize = 32;
-/// True where [`send_many`] does.
+/// True where [`send_many`] exists.
 pub(crate) const SENDS_MANY: bool = cfg!(target_os = "linux");
 
 /// Sends several parts with one system call (`sendmmsg`); the kernel cuts each into its segments
@@ -314,7 +315,7 @@ pub(crate) fn send_many(_socket: &UdpSocket, _parts: &[Option<Part<'_>>]) -> io:
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Sets a timer in place of its former setting, or turns it off.
+/// Sets a timer, replacing its former setting, or turns it off.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn set_timer(timer: &OwnedFd, after: Option<Duration>) -> io::Result<()> {
     // SAFETY: all zeros is a valid value of this plain structure: a timer that is off.

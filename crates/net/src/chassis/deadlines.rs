@@ -1,4 +1,4 @@
-//! What is due when, and the clock it is measured by.
+//! Pending deadlines, and the clock that measures them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

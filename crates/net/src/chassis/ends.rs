@@ -1,4 +1,4 @@
-//! What a driver shares with the handles to its node, and its ends of their queues.
+//! State that a driver shares with the handles to its node, and its ends of their queues.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ pub struct Stopped {
     pub abandoned_bytes: usize,
 }
 
-/// What the application tells the driver, whose orders are `O`. Heeded even while the node is
-/// paused.
+/// Orders of the application to the driver, with `O` for those of its kind. The driver handles them
+/// even while the node is paused.
 pub(crate) enum Control<O> {
-    /// Something that only this kind of driver knows.
+    /// An order of this kind of driver.
     Order(O),
     /// Flush and stop.
     Stop(oneshot::Sender<Stopped>),
 }
 
-/// What driver and handles share.
+/// State shared by driver and handles.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) admission: Admission,

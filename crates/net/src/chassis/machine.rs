@@ -19,8 +19,8 @@ use crate::events::EventSender;
 
 /// A protocol as its driver sees it.
 ///
-/// A driver makes one call at a time and carries out what it asked for before the next: the
-/// requests that it wrote into [`Io`], and its messages ([`Machine::send_all`]).
+/// A driver makes one call at a time and carries out its requests before the next: those written
+/// into [`Io`], and its messages ([`Machine::send_all`]).
 pub(crate) trait Machine: Send {
     /// Calls a handler.
     fn call(&mut self, io: &mut Io<'_>, call: Call);
@@ -56,17 +56,17 @@ pub(crate) enum Call {
     Peer(NodeId, PeerState),
     /// The message that was decoded last arrived from this peer.
     Message(NodeId),
-    /// What came from this peer is no message.
+    /// Bytes from this peer are not a valid message.
     Undecodable(NodeId, DecodeError),
     /// The timer in this slot fired.
     Timer(u32),
-    /// The backlog to this peer fell below what was asked for.
+    /// The backlog to this peer fell below the requested mark.
     Drained(NodeId),
     /// The next input of the application, which [`Machine::poll_inputs`] has taken.
     Input,
 }
 
-/// What a driver brings to a call, and where it finds what was asked for.
+/// The inputs of a call, and the place of its requests.
 pub(crate) struct Io<'a> {
     /// The present.
     pub(crate) now: Instant,
@@ -74,26 +74,26 @@ pub(crate) struct Io<'a> {
     pub(crate) backlog: &'a dyn Backlog,
     /// The largest message, in bytes, that a datagram carries.
     pub(crate) datagram_bytes_max: usize,
-    /// What the call asks for, but for messages.
+    /// The requests of the call, except messages.
     pub(crate) requests: &'a mut Requests,
 }
 
-/// What a call asked for, but for messages and events. Reused by the driver.
+/// The requests of a call, except messages and events. Reused by the driver.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// Groups to join or leave, in order.
     pub(crate) memberships: Vec<(GroupId, Membership)>,
     /// Timers to arm: when each is due, and its slot.
     pub(crate) timers: Vec<(Instant, u32)>,
-    /// Peers and the backlog in bytes below which the protocol wants to hear of them.
+    /// Peers, and the backlog in bytes below which the protocol asks for a notification.
     pub(crate) drains: Vec<(NodeId, usize)>,
     /// Peers whose connections the driver must close.
     pub(crate) disconnects: Vec<NodeId>,
-    /// Nodes and where they are.
+    /// Addresses of nodes.
     pub(crate) contacts: Vec<(NodeId, Bytes)>,
 }
 
-/// A driver as the taker of messages.
+/// A driver that sends messages.
 pub(crate) trait Sender {
     /// Sends a message to a node.
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode);
@@ -102,8 +102,8 @@ pub(crate) trait Sender {
     fn send_group(&mut self, group: GroupId, message: &dyn Encode);
 }
 
-/// The sending half of [`Wire`], whatever the type of the message. A driver has a message encoded
-/// where it is to stand, so that it is not copied.
+/// The sending half of [`Wire`], for any type of message. A driver has a message encoded in its
+/// final place, so that it is not copied.
 pub(crate) trait Encode {
     /// The exact encoded length in bytes, payload included.
     fn wire_len(&self) -> usize;
@@ -197,7 +197,7 @@ impl<P> Hosted for P where
 pub(crate) struct Crew<P: Hosted> {
     /// The protocol.
     pub(crate) protocol: P,
-    /// What all nodes may read.
+    /// State that all nodes may read.
     pub(crate) shared: Arc<P::Shared>,
     /// The node as the protocol knows it.
     pub(crate) node: NodeId,
@@ -218,7 +218,7 @@ pub(crate) struct Typed<P: Hosted> {
     timers: Slots<P::Timer>,
     decoded: Option<P::Message>,
     inputs: mpsc::UnboundedReceiver<Input<P>>,
-    // What was taken from the queue, the next input last.
+    // Inputs taken from the queue, the next one last.
     taken: Vec<Input<P>>,
     handled_bytes: u64,
     events: EventSender<P>,
@@ -247,7 +247,7 @@ impl<P: Hosted> Typed<P> {
         }
     }
 
-    /// Passes on what the handler asked for, but for messages.
+    /// Hands the handler's requests to the driver, except messages.
     fn hand_over(&mut self, requests: &mut Requests) {
         let outbox = &mut self.outbox;
         requests.memberships.append(&mut outbox.memberships);

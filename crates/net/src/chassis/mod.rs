@@ -1,4 +1,4 @@
-//! What every driver is built on: the protocol, the application's queues, and the task.
+//! The common base of the drivers: the protocol, the application's queues, and the task.
 //!
 //! Each poll of the task is a *turn*: take the sources that woke, let the driver serve them, and
 //! publish. A source that has more is put on the list of the next turn, and the task yields in
@@ -28,33 +28,33 @@ use crate::stats::{Held, Traffic};
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
 
-/// A driver: what a task runs, turn by turn.
+/// A driver, which a task runs turn by turn.
 pub(crate) trait Drive: Sender + Send {
-    /// What it is built on.
+    /// Its base.
     fn chassis(&mut self) -> &mut Chassis;
 
-    /// Calls a handler and carries out what it asked for.
+    /// Calls a handler and carries out its requests.
     fn handle(&mut self, call: Call);
 
     /// Serves the sources that woke.
     fn turn(&mut self, woken: &mut Vec<Source>);
 
-    /// True if the next turn is to follow at once.
+    /// True if the next turn must follow at once.
     fn has_more(&self) -> bool;
 
-    /// Publishes what the application may know.
+    /// Publishes admission, counts and held bytes to the application.
     fn publish(&mut self);
 
-    /// Begins to stop, or lets one more know when it has.
+    /// Begins to stop; a further caller is notified of the same end.
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>);
 
-    /// True if all that was to be sent is with the kernel.
+    /// True if the kernel has all that the node had to send.
     fn is_flushed(&mut self) -> bool;
 
-    /// Gives up what is not.
+    /// Drops the rest.
     fn abandon(&mut self) -> Stopped;
 
-    /// Hands the protocol what the application has sent, a turn's share of it.
+    /// Hands the application's inputs to the protocol, a turn's share of them.
     fn take_inputs(&mut self) {
         let mut taken = 0;
         while taken < INPUTS_MAX {
@@ -84,11 +84,11 @@ pub(crate) trait Drive: Sender + Send {
     }
 }
 
-/// What a driver is built on: a protocol, and what the application has of it.
+/// The base of a driver: a protocol, and the application's queues.
 pub(crate) struct Chassis {
     // Absent only while its messages are sent.
     machine: Option<Box<dyn Machine>>,
-    /// What the last call asked for.
+    /// The requests of the last call.
     pub(crate) requests: Requests,
     inputs_waker: Waker,
     gate: EventGate,
@@ -97,13 +97,13 @@ pub(crate) struct Chassis {
     /// The list that sources put themselves on.
     pub(crate) ready: Arc<ReadyList>,
     woken: Vec<Source>,
-    /// Sources that the next turn is to serve, whether they wake or not.
+    /// Sources that the next turn serves, whether they wake or not.
     pub(crate) again: Vec<Source>,
-    /// Whether the node is to go on.
+    /// Whether the node continues.
     pub(crate) life: Life,
 }
 
-/// What the application tells a driver whose orders are `O`.
+/// Orders of the application to a driver whose orders are `O`.
 pub(crate) struct Controls<O> {
     controls: mpsc::UnboundedReceiver<Control<O>>,
     waker: Waker,
@@ -121,7 +121,7 @@ impl<O> Controls<O> {
 }
 
 impl Chassis {
-    /// A chassis with a protocol that has not been started, and what the application tells its
+    /// A chassis with a protocol that has not been started, and the application's orders to its
     /// driver.
     pub(crate) fn new<O>(ends: Ends<O>) -> (Chassis, Controls<O>) {
         let ready = Arc::new(ReadyList::default());
@@ -146,7 +146,7 @@ impl Chassis {
         present(&mut self.machine)
     }
 
-    /// Calls a handler. What it asks for is in the requests, and its messages wait to be sent.
+    /// Calls a handler. Its requests are in `requests`, and its messages wait to be sent.
     pub(crate) fn call(
         &mut self,
         call: Call,
@@ -175,7 +175,7 @@ impl Chassis {
         present(&mut self.machine).poll_inputs(cx, INPUTS_MAX)
     }
 
-    /// Lets the application know what is admitted, what is held and what was counted.
+    /// Publishes admission, held bytes and counts to the application.
     pub(crate) fn publish(&mut self, traffic: Traffic, held: Held, counters: &mut Counters) {
         let machine = present(&mut self.machine);
         self.common.admission.set_limit(machine.admitted_bytes());
@@ -189,14 +189,14 @@ fn present(machine: &mut Option<Box<dyn Machine>>) -> &mut dyn Machine {
 
 impl Drop for Chassis {
     fn drop(&mut self) {
-        // Who waits for admission is let through, to find the inputs closed.
+        // Submitters that wait for admission wake, and find the inputs closed.
         self.machine = None;
         self.common.admission.set_limit(u64::MAX);
         self.ready.clear();
     }
 }
 
-/// Whether a node is to go on.
+/// Whether a node continues.
 pub(crate) enum Life {
     /// It runs.
     Running,
@@ -236,7 +236,7 @@ impl Task {
     /// Runs the driver in this runtime until its node has stopped.
     pub(crate) fn spawn(driver: Box<dyn Drive>, runtime: &tokio::runtime::Handle) {
         runtime.spawn(async {
-            // Fairness is the driver's own: each of its turns is bounded and ends in a yield.
+            // The driver is fair by itself: each of its turns is bounded and ends in a yield.
             let ended = tokio::task::unconstrained(Task(driver)).await;
             // The driver is gone by now, and its ports are free.
             ended.tell();
@@ -273,7 +273,7 @@ impl Future for Task {
     }
 }
 
-/// A node's end, and who waits to hear of it. To be told once the sockets are closed.
+/// A node's end, and the receivers to notify of it once the sockets are closed.
 pub(crate) struct Ended {
     stopped: Stopped,
     replies: Vec<oneshot::Sender<Stopped>>,

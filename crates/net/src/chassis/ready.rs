@@ -1,4 +1,4 @@
-//! Which sources of work woke the driver, so that a turn touches only those.
+//! The sources of work that woke the driver, so that a turn touches only those.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ pub(crate) enum Source {
     Inputs,
     /// Emulation and stop.
     Controls,
-    /// The application, which has received enough of what held the peers back.
+    /// The application, which has received enough events for peers to be read again.
     Events,
     /// The earliest deadline.
     Deadline,

@@ -1,4 +1,4 @@
-//! What arrives at a UDP socket: batches of datagrams.
+//! Datagrams that arrive at a UDP socket, in batches.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -17,8 +17,8 @@ use crate::sys;
 const RECEIVES: usize = 8;
 /// Size of a receive buffer: the longest datagram, or the longest train that the kernel joins.
 const RECEIVE_BYTES: usize = 64 << 10;
-/// What is at least as long leaves in the buffer that it was received into; less is copied, so that
-/// a datagram that is kept does not keep much more.
+/// A datagram of at least this length leaves in the buffer that it was received into; a shorter one
+/// is copied, so that a retained datagram does not retain much more.
 const LEAVE_BYTES_MIN: usize = RECEIVE_BYTES / 4;
 /// Buffers that left and are remembered; the rest is freed with the last datagram in it.
 const SPENT_MAX: usize = 32;
@@ -30,9 +30,9 @@ const LOOKS_MAX: usize = 4;
 /// Iterates over them; each shares the train's buffer.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    /// Who sent it, by its own account.
+    /// The source address, which may be forged.
     pub(crate) from: SocketAddr,
-    /// The address that it was sent to, where the system tells.
+    /// The destination address, where the system reports it.
     pub(crate) to: Option<IpAddr>,
     bytes: Bytes,
     // Length of each but the last.
@@ -73,7 +73,7 @@ pub(crate) enum Received {
 pub(crate) enum Ask {
     /// Once it has signalled, if arrivals do.
     IfSignalled,
-    /// Now: something has arrived elsewhere that was sent later.
+    /// Now: something that was sent later has arrived at another socket.
     Now,
 }
 
@@ -146,9 +146,9 @@ impl Arrivals {
         (&self.socket, &self.state)
     }
 
-    /// Whether arrivals are to signal. If not, the driver asks with each turn.
+    /// Sets whether arrivals signal. If not, the driver asks with each turn.
     ///
-    /// True if they have just begun to: those that came before are still to be asked for.
+    /// True if they have just begun to signal: earlier ones must still be asked for.
     pub(crate) fn signal(&mut self, wanted: bool) -> bool {
         if wanted == self.signals.is_some() {
             return false;

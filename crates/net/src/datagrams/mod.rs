@@ -1,4 +1,4 @@
-//! What leaves by UDP: trains of datagrams, many of them with one call.
+//! Sending by UDP: trains of datagrams, many of them with one call.
 
 pub(crate) mod arrivals;
 pub(crate) mod multicast;
@@ -21,7 +21,7 @@ use crate::datagrams::trains::{TRAIN_LENGTH_MAX, Trains};
 use crate::stats::Traffic;
 use crate::sys::{self, Part};
 
-/// The UDP socket and what waits for it.
+/// The UDP socket and its send queue.
 pub(crate) struct Datagrams {
     /// The same socket's other direction.
     pub(crate) arrivals: Arrivals,
@@ -61,12 +61,12 @@ impl Datagrams {
         self.trains.push(to, bytes, counters, write);
     }
 
-    /// What is queued from now on leaves after all that is queued.
+    /// Keeps order: later datagrams leave after all that are queued now.
     pub(crate) fn fence(&mut self) {
         self.trains.fence();
     }
 
-    /// Sends what waits, as far as the kernel takes it.
+    /// Sends the queue, until the kernel's buffer is full.
     pub(crate) fn flush(&mut self, traffic: &mut Traffic, counters: &mut Counters) {
         if let Some(room) = &self.room {
             let mut cx = Context::from_waker(&self.waker);
@@ -77,7 +77,7 @@ impl Datagrams {
         }
         loop {
             self.send_many(traffic);
-            // What is left is a single part, or the kernel refuses it and says why.
+            // The rest is a single part, or the kernel refuses it and gives the reason.
             let (socket, state) = self.arrivals.socket();
             let segments_max = state.max_gso_segments().max(1);
             let Some(part) = self.trains.parts(segments_max).next() else { return };

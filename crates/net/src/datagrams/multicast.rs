@@ -25,9 +25,9 @@ pub(crate) const ADDRESSES: usize = 16;
 const SCOPE: Ipv4Addr = Ipv4Addr::new(239, 192, 0, 0);
 /// Bits of the cluster's tag that choose the block.
 const BLOCK_BITS: u32 = 14;
-/// Where the test of the way out and back is sent: the local scope, not used by clusters.
+/// Destination of the probe: the local scope, not used by clusters.
 const PROBE_SCOPE: [u8; 2] = [239, 255];
-/// Attempts at that, and how long each waits.
+/// Attempts of the probe, and how long each waits.
 const PROBES: usize = 3;
 const PROBE_WITHIN: Duration = Duration::from_millis(50);
 
@@ -50,9 +50,9 @@ pub enum Multicast {
         ttl: u8,
     },
     /// Like `Native` where it works, else like `FanOut`:
-    /// [`Node::multicast`](crate::Node::multicast) says which. Tried is what the node alone can
-    /// try: that a datagram leaves the interface's stack and comes back. Switches that do not
-    /// forward, or a peer that fell back, are not found out.
+    /// [`Node::multicast`](crate::Node::multicast) reports which. The node only tests that its own
+    /// datagram leaves the interface's stack and comes back. It does not detect switches that do
+    /// not forward, or a peer that fell back.
     Auto {
         /// As for `Native`.
         port: u16,
@@ -82,12 +82,12 @@ pub enum MulticastUse {
     Native {
         /// The first of the cluster's 16 addresses, and the port.
         first: SocketAddrV4,
-        /// What the kernel granted for what has arrived and waits, in bytes; 0 if it did not say.
+        /// The receive buffer that the kernel granted, in bytes; 0 if unknown.
         receive_bytes: usize,
     },
     /// As copies, since multicast does not work here.
     FellBack {
-        /// What does not work.
+        /// The reason.
         reason: String,
     },
 }
@@ -100,7 +100,7 @@ pub(crate) struct Opened {
     port: u16,
 }
 
-/// What there is of multicast once a node is bound.
+/// The multicast of a node that is bound.
 #[derive(Debug)]
 pub(crate) enum Way {
     FanOut,
@@ -109,8 +109,8 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Opens the multicast socket of a node that `udp` is bound for, if one is wanted. The kernel
-    /// is asked to keep `receive_bytes` of what has arrived.
+    /// Opens the multicast socket of a node that `udp` is bound for, if it is configured, with a
+    /// receive buffer of `receive_bytes`.
     pub(crate) fn open(
         udp: &UdpSocket,
         multicast: Multicast,
@@ -131,7 +131,7 @@ impl Way {
         }
     }
 
-    /// What to tell of it.
+    /// Describes it for the application.
     pub(crate) fn describe(&self, cluster: ClusterTag) -> MulticastUse {
         match self {
             Way::FanOut => MulticastUse::FanOut,
@@ -143,7 +143,7 @@ impl Way {
         }
     }
 
-    /// The native way out and in, if it is that.
+    /// The native multicast, if it is in use.
     pub(crate) fn start(self, cluster: ClusterTag, waker: Waker) -> io::Result<Option<Native>> {
         let Way::Native(Opened { socket, interface, port }) = self else {
             return Ok(None);
@@ -236,7 +236,7 @@ impl Native {
         (0..ADDRESSES).any(|slot| nth(self.first, slot) == address)
     }
 
-    /// Hears a group that was not joined before.
+    /// Joins a group that was not joined before.
     pub(crate) fn join(&mut self, group: GroupId) -> io::Result<()> {
         let slot = slot(group);
         self.joined[slot] += 1;
@@ -247,7 +247,7 @@ impl Native {
         SockRef::from(self.arrivals.socket().0).join_multicast_v4(&address, &self.interface)
     }
 
-    /// Does not hear a group any more that was joined.
+    /// Leaves a group that was joined.
     pub(crate) fn leave(&mut self, group: GroupId) -> io::Result<()> {
         let slot = slot(group);
         self.joined[slot] -= 1;

@@ -1,9 +1,9 @@
-//! Datagrams that wait for the socket, in trains that leave with one call.
+//! Send queue of datagrams, in trains that leave with one call each.
 //!
-//! A datagram joins the train of its address if it is not longer than those there, so those for
-//! many peers, as copies of messages to a group are, gather by peer. Order is kept for each
-//! address. Between addresses it is not, but for one thing: nothing for a node gets ahead of what
-//! was sent to a multicast address before it.
+//! A datagram joins the train of its address if it is not longer than the train's datagrams, so
+//! copies of messages to a group gather by peer. Order is kept for each address. Between addresses
+//! it is not, with one exception: no datagram for a node overtakes an earlier one for a multicast
+//! address.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -119,13 +119,13 @@ impl Trains {
         self.queued_bytes
     }
 
-    /// What is queued from now on leaves after all that is queued.
+    /// Keeps order: later datagrams leave after all that are queued now.
     pub(crate) fn fence(&mut self) {
         self.open.clear();
         self.latest = None;
     }
 
-    /// What to hand to the kernel next, and then, if it cuts as many datagrams off one another.
+    /// The parts of the queue in order, each with at most `segments_max` datagrams.
     pub(crate) fn parts(&self, segments_max: usize) -> impl Iterator<Item = Part<'_>> {
         self.trains.iter().flat_map(move |train| {
             let parts = train.bytes.chunks(train.segment_bytes * segments_max);

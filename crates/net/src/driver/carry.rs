@@ -1,4 +1,4 @@
-//! Carrying out what a handler asked for.
+//! Carrying out the requests of a handler.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::streams::outgoing::{Outlook, Phase};
 use crate::streams::queue::WriteQueue;
 
 impl Driver {
-    /// Does what the last call asked for. Calls no handler.
+    /// Carries out the requests of the last call. Calls no handler.
     pub(super) fn carry_out(&mut self) {
         let mut requests = std::mem::take(&mut self.chassis.requests);
         for (node, address) in requests.contacts.drain(..) {
@@ -194,8 +194,8 @@ impl Sender for Driver {
         }
     }
 
-    /// Sends a message to a group: once where there is multicast, else to every other node that is
-    /// known, which drops it unless it has joined.
+    /// Sends a message to a group: once with IP multicast, else to every other known node, which
+    /// drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
             self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
@@ -222,8 +222,8 @@ impl Sender for Driver {
     }
 }
 
-/// The time at which what is held back for `delay` leaves: later by less than a 256th of that, so
-/// that what would leave one by one leaves together.
+/// The instant at which a message held back for `delay` leaves: later by less than a 256th of that,
+/// so that messages of about the same time leave together.
 fn together(at: Instant, delay: Duration) -> Instant {
     let grain = 1 << (delay.as_nanos() / 256).max(1).ilog2().min(32);
     Instant::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
