@@ -1,28 +1,28 @@
-//! One run's claim to an id that another run has, and what becomes of it.
+//! The claim of one run to an id that another run has, and its outcome.
 
 use std::time::Duration;
 
 use paceline_proto::core::Instant;
 
-/// Silence, while it is asked, after which the run at the known address is taken for ended.
+/// Silence during questions, after which the run at the known address counts as ended.
 const HOLDER_SILENT: Duration = Duration::from_secs(1);
-/// Questions to that run, at least, before its silence counts.
+/// Fewest questions to that run before its silence counts.
 const PROBES_MIN: u32 = 3;
 /// A claim that is not repeated within this time is forgotten.
 const CLAIM_KEPT: Duration = Duration::from_secs(3);
 
-/// That another run wants an id, from another address than the known one.
+/// Another run claims the id from another address than the known one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Claim {
     since: Instant,
     last: Instant,
     /// Questions sent to the known address since then.
     pub(super) probes: u32,
-    /// When the run that is known answered such a question last.
+    /// When the known run last answered such a question.
     answered_at: Instant,
 }
 
-/// What becomes of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The known run has not answered yet, and has time left.
@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 }
 
 impl Claim {
-    /// Renews the claim. The sender then asks the known run, unless it did a moment ago.
+    /// Renews the claim. The caller then asks the known run, unless it has just done so.
     pub(super) fn renew(&mut self, now: Instant) {
         if self.probes == 0 || now.since(self.last) > CLAIM_KEPT {
             *self = Claim { since: now, ..Claim::default() };

@@ -1,12 +1,11 @@
-//! Claims to an id that is known: a new run proves its address, and takes over from the run before
-//! only once that one is silent.
+//! Claims to a known id: a new run proves its address, and replaces the earlier run only once that
+//! one is silent.
 //!
-//! In an open membership a Hello that announces a later session than the known one, whose address
-//! is proven, changes nothing by itself. Its sender is asked who it is with a nonce, at the address
-//! that the Hello came from, and only a Hello that repeats the nonce counts. A Who from another
-//! address than the known one is answered with such a question, too. If the address is not the
-//! known one, this node also asks the run at the known address: while that answers, it refuses the
-//! claim.
+//! In an open membership a Hello that announces a later session of a peer with a proven address has
+//! no effect by itself. The node sends a Who with a nonce to the address that the Hello came from,
+//! and only a Hello that repeats the nonce counts. It also sends such a question in answer to a Who
+//! from another address than the known one. If the address is not the known one, the node also asks
+//! the run at the known address: while that answers, the node refuses the claim.
 
 use std::net::SocketAddr;
 
@@ -22,7 +21,7 @@ use crate::record::{Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::streams::outgoing::Phase;
 
 impl Driver {
-    /// Takes the Hello of a known peer.
+    /// Handles the Hello of a known peer.
     pub(super) fn take_hello(
         &mut self,
         place: usize,
@@ -38,7 +37,7 @@ impl Driver {
         Ok(())
     }
 
-    /// True if a Hello may be accepted. Moves the peer to the address where it has proven to be.
+    /// True if a Hello may be accepted. Moves the peer to its proven address.
     fn admit_hello(
         &mut self,
         place: usize,
@@ -60,7 +59,7 @@ impl Driver {
         Ok(is_admitted)
     }
 
-    /// The same for a peer whose address is proven.
+    /// As above, for a peer whose address is proven.
     fn judge_hello(
         &mut self,
         place: usize,
@@ -80,7 +79,7 @@ impl Driver {
                 self.queue_taken(from, TAKEN_LATER, body);
                 return Err(Refusal::OldSession);
             }
-            // The run that is known, from wherever: it says nothing new.
+            // The known run, from any address: nothing changes.
             Some(known) if known == session && (is_here || !is_proven) => {
                 if is_proven {
                     self.peers.at(place).claim.note_answer(now);
@@ -143,7 +142,7 @@ impl Driver {
         self.queue_control(addr, Kind::Who, &nonce);
     }
 
-    /// From now on the peer is at this address.
+    /// Moves the peer to this address.
     pub(super) fn move_peer(&mut self, place: usize, addr: SocketAddr) {
         let peer = self.peers.at(place);
         if peer.addr == addr {
@@ -154,7 +153,7 @@ impl Driver {
         self.counters.add(counters::PEER_MOVED, 1);
         match self.peers.at(place).outgoing.phase {
             Phase::Established(_) => self.break_outgoing(place),
-            // An attempt to reach the old address.
+            // An attempt to connect to the old address.
             Phase::Connecting(_) | Phase::Greeting(..) => self.fail_attempt(place),
             Phase::Idle | Phase::Waiting => {}
         }

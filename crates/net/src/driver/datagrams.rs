@@ -1,4 +1,4 @@
-//! Datagrams: sending, receiving, and learning who speaks.
+//! Datagrams: sending, receiving, and identifying the sender.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -25,22 +25,22 @@ const DATAGRAMS_MAX: usize = 64;
 const HELD_BYTES: usize = 1 << 16;
 /// Why a node is refused: its id is in use.
 pub(super) const TAKEN_IN_USE: u8 = 0;
-/// Or: a later start of it is known.
+/// Reason of a refusal: a later start of the node is known.
 pub(super) const TAKEN_LATER: u8 = 1;
 /// Least time between two questions to a peer, and between two answers.
 const WHO_EVERY: Duration = Duration::from_millis(20);
-/// Nonces of others that are remembered once they were repeated.
+/// How many repeated nonces of other nodes are remembered.
 const ECHOED_MAX: usize = 64;
 
 /// A message that goes by datagram.
 pub(super) struct Datagram<'a> {
     /// The receiver's place in the table of peers.
     pub(super) place: usize,
-    /// What it is.
+    /// Its content.
     pub(super) content: Content<'a>,
 }
 
-/// What a datagram holds.
+/// The content of a datagram.
 pub(super) enum Content<'a> {
     /// A message to the peer alone.
     Message(&'a dyn Encode),
@@ -57,12 +57,12 @@ enum Socket {
     Multicast,
 }
 
-/// Whether Hellos may wait in the node's own socket for what arrives at the multicast socket.
+/// Whether Hellos that precede a multicast datagram may still wait in the node's own socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hellos {
     /// Perhaps.
     MayWait,
-    /// No: they were taken in this turn.
+    /// No: they were read in this turn.
     Taken,
 }
 
@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// A message to a group as it goes to everybody.
+    /// A message to a group as a record, the same for all members.
     pub(super) fn group_record(&mut self, group: GroupId, message: &dyn Encode) -> Bytes {
         let header = Header { kind: Kind::Group, ..self.header };
         self.record(header, GROUP_BYTES + message.wire_len(), |out| {
@@ -104,8 +104,8 @@ impl Driver {
         })
     }
 
-    /// What a datagram holds as it is held back: bytes take less room than what they are of, and
-    /// many share what is allocated for them.
+    /// The content of a datagram as a record to be held back: encoded bytes take less room than the
+    /// message, and many records share one allocation.
     pub(super) fn held_record(&mut self, content: Content<'_>) -> Bytes {
         let message = match content {
             Content::Message(message) => message,
@@ -164,7 +164,7 @@ impl Driver {
         Header { sequence, ..header }
     }
 
-    /// Sends a Hello to a peer that has had none.
+    /// Sends a Hello to a peer that has not had one.
     pub(super) fn introduce(&mut self, place: usize) {
         if self.peers.introduce(place) {
             let addr = self.peers.at(place).addr;
@@ -201,7 +201,7 @@ impl Driver {
     pub(super) fn receive_datagrams(&mut self, ask: Ask) {
         let mut batch = std::mem::take(&mut self.record_batch);
         if ask == Ask::Now {
-            // What was left by an earlier turn has come before what is asked for.
+            // Datagrams left by an earlier turn are older than those in the socket.
             while let Some(arrived) = batch.pop() {
                 self.take_arrived(arrived);
             }
@@ -212,7 +212,7 @@ impl Driver {
             if batch.is_empty() {
                 let arrivals = &mut self.datagrams.arrivals;
                 received = arrivals.receive(ask, &mut self.traffic, &mut batch);
-                // The first to arrive is taken from the end.
+                // The batch is popped from its end, so the oldest must be last.
                 batch.reverse();
                 // A failed call counts as well, so that a broken socket cannot hold the turn.
                 handled += usize::from(batch.is_empty());
@@ -275,7 +275,7 @@ impl Driver {
         self.multicast_batch = batch;
     }
 
-    /// Takes what has arrived at the multicast socket: messages to groups and nothing else.
+    /// Handles datagrams of the multicast socket: messages to groups and nothing else.
     fn take_multicast(
         &mut self,
         from: SocketAddr,
@@ -403,10 +403,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Answers a peer's Who with a Hello, at its proven address. A peer without one is answered
-    /// where the Who came from; the Hello is at most twice as long. If the Who came from another
-    /// address than the proven one, this node sends a question there: a new run of the peer does
-    /// not receive the Hello, and its answer to the question begins a claim.
+    /// Answers a peer's Who with a Hello, at its proven address. If it has none, the Hello goes to
+    /// the source of the Who; it is at most twice as long. If the Who came from another address
+    /// than the proven one, this node also sends a question there: a new run of the peer does not
+    /// receive the Hello, and its answer to the question begins a claim.
     fn answer_who(&mut self, place: usize, from: SocketAddr, header: &Header, nonce: &[u8]) {
         let now = self.now;
         let peer = self.peers.at(place);
@@ -427,7 +427,7 @@ impl Driver {
         }
     }
 
-    /// Counts a record that was not accepted, and says so at most once a second for each kind.
+    /// Counts a refused record, and logs at most one warning a second for each kind.
     pub(super) fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
         self.counters.add(refusal.counter(), 1);
         if self.warnings.admits(refusal as usize, self.now) {

@@ -1,4 +1,4 @@
-//! Changing what is emulated.
+//! Changes of the emulated faults.
 
 use paceline_proto::core::{LinkFaults, Loss, NodeId};
 
@@ -47,7 +47,7 @@ impl Driver {
             }
             peer.reach = reach;
             if reach == Reach::Open {
-                // Whatever woke these meanwhile was left unread and unwritten.
+                // Sources that woke meanwhile were neither read nor written.
                 self.chassis.again.extend(peer.incoming.map(Source::Incoming));
                 self.chassis.again.push(Source::Outgoing(place));
             }

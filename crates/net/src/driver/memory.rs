@@ -1,7 +1,7 @@
-//! The bound on what a node holds for all its peers together, and what goes first beyond it.
+//! The bound on the bytes that a node holds for all its peers together, and the order of eviction.
 //!
-//! The order is documented at [`NodeConfig::with_memory_bytes_max`]. What costs its sender least
-//! goes first: a record that was begun and is not sent on.
+//! The order is documented at [`NodeConfig::with_memory_bytes_max`]. The cheapest to send is
+//! evicted first: a record that was begun and not continued.
 //!
 //! [`NodeConfig::with_memory_bytes_max`]: crate::NodeConfig::with_memory_bytes_max
 
@@ -22,7 +22,7 @@ enum Standing {
 }
 
 impl Driver {
-    /// What the node holds for peers.
+    /// The bytes that the node holds for peers.
     pub(super) fn held(&self) -> Held {
         Held {
             events_bytes: 0,
@@ -33,7 +33,7 @@ impl Driver {
         }
     }
 
-    /// Gives up what goes first until the rest is within the bound.
+    /// Evicts in that order until the rest is within the bound.
     pub(super) fn keep_within_memory(&mut self) {
         while self.held().of_peers() > self.config.memory_bytes_max {
             let has_evicted = self.evict_record(Standing::Stranger)
@@ -77,7 +77,7 @@ impl Driver {
         true
     }
 
-    /// Drops what waits for the proof that was asked for first.
+    /// Drops the messages that wait for the oldest open proof.
     fn evict_proof(&mut self) -> bool {
         let Some(node) = self.proofs.oldest_waited_for() else { return false };
         self.counters.add(counters::MEMORY_PROOF_DROPPED, 1);

@@ -1,7 +1,7 @@
 //! The driver of a node with records: streams, datagrams, groups.
 //!
-//! A turn takes the sources that woke, gives each a bounded share, fires the timers that are due,
-//! and writes what has gathered.
+//! A turn serves the sources that woke, each up to a bounded share, fires the timers that are due,
+//! and flushes the queues.
 
 mod carry;
 mod claim;
@@ -46,14 +46,14 @@ use crate::streams::incoming::{Cue, Incoming, Unfinished};
 use crate::streams::pool::ReadPool;
 use crate::tally::Tally;
 
-/// Least time between two questions for datagrams, while their arrivals do not signal.
+/// Least time between two reads of the UDP socket, while its arrivals do not signal.
 const DATAGRAMS_EVERY: Duration = Duration::from_millis(2);
-/// Rounds of writing and of telling the protocol about it in a turn.
+/// Rounds in a turn of writing and of notifying the protocol.
 const FLUSH_ROUNDS_MAX: usize = 8;
 /// Timers fired in a turn.
 const TIMERS_MAX: usize = 256;
 
-/// What the application tells the driver.
+/// An order of the application to the driver.
 pub enum Order {
     /// Addresses at which members may be found.
     Seeds(Vec<SocketAddr>),
@@ -65,13 +65,13 @@ pub enum Order {
 enum Deadline {
     /// The timer of the protocol in this slot.
     Timer(u32),
-    /// The next attempt to dial a peer, unless `attempt` is not the latest any more.
+    /// The next attempt to dial a peer, unless `attempt` is no longer the latest.
     Redial { place: usize, attempt: u64 },
     /// The end of an attempt to dial a peer.
     Greeting { place: usize, attempt: u64 },
     /// The end of the wait for a Hello on an accepted stream.
     HalfOpen { slot: usize, number: u64 },
-    /// A record of an accepted stream was begun and has not come whole.
+    /// A record of an accepted stream is still incomplete.
     Unfinished { slot: usize, of: Unfinished },
     /// A message on a stream was held back until now.
     Release { place: usize },
@@ -81,7 +81,7 @@ enum Deadline {
     Accept,
     /// Seeds that have not answered are asked again.
     Seeds,
-    /// Nodes that are asked to prove their addresses are looked at.
+    /// Open proofs of addresses are due for a look.
     Proofs,
     /// The end of a graceful stop.
     Stop,
@@ -105,33 +105,33 @@ pub(crate) struct Driver {
     listener_waker: Waker,
     datagrams: Datagrams,
     datagrams_numbered: u64,
-    // While arrivals do not signal: when to ask for them again.
+    // While arrivals do not signal: when to read them again.
     datagrams_from: Instant,
     peers: PeerTable,
     // What is sent to others is not for this node.
     groups: BTreeSet<GroupId>,
-    // Nothing where messages to groups leave as copies only.
+    // `None` if messages to groups leave as copies only.
     multicast: Option<Native>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
-    // Slots of the busy streams: their packets gather before they signal.
+    // Slots of the busy streams, which signal only after several packets.
     gathering: Vec<usize>,
-    // Places of the streams that wait for room in the kernel, which will not signal.
+    // Places of the streams that wait for room in the kernel without a signal.
     refilling: Vec<usize>,
     pool: ReadPool,
-    // Of the records that have not come whole.
+    // The bytes of incomplete records.
     records: Tally,
     deadlines: Deadlines<Deadline>,
-    // Room for the next records that are held back.
+    // Allocated room for the next records that are held back.
     held: BytesMut,
     alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
-    // Seeds that have not said who they are.
+    // Seeds whose ids are not known yet.
     seeds: Vec<SocketAddr>,
-    // Nonces of others that this node has repeated: refusals answer them.
+    // Nonces of other nodes that this node has repeated: a refusal must carry one of them.
     echoed: VecDeque<Nonce>,
 
-    // To be served once peers are heard again.
+    // Sources to serve once peers are read again.
     put_off: Vec<Source>,
     record_batch: Vec<Arrived>,
     multicast_batch: Vec<Arrived>,
@@ -149,7 +149,7 @@ pub(crate) struct Driver {
     warnings: WarnLimit<{ Refusal::ALL.len() }>,
 }
 
-/// All that a driver is made of.
+/// The parts of a driver.
 pub(crate) struct Parts {
     pub(crate) ends: Ends<Order>,
     pub(crate) config: NodeConfig,
@@ -254,7 +254,7 @@ impl Driver {
                 Source::Inputs => self.take_inputs(),
                 Source::Controls | Source::Deadline | Source::Events => {}
                 Source::Outgoing(place) => {
-                    // What waits still leaves.
+                    // The backlog still leaves.
                     self.peers.list_flush(place);
                     self.put_off(source);
                 }
@@ -273,19 +273,20 @@ impl Driver {
         }
     }
 
-    /// True while nothing is taken from peers, since the application does not receive events.
+    /// True while the driver must not read from peers, since the application does not receive
+    /// events.
     fn holds_peers(&mut self) -> bool {
         self.chassis.holds_peers(&mut self.counters)
     }
 
-    /// Serves a source once peers are heard again.
+    /// Defers a source until peers are read again.
     fn put_off(&mut self, source: Source) {
         if !self.put_off.contains(&source) {
             self.put_off.push(source);
         }
     }
 
-    /// Lists what was put off for the next turn, if the application has received enough.
+    /// Lists the deferred sources for the next turn, if the application has received enough.
     fn take_up(&mut self) {
         if !self.put_off.is_empty() && !self.holds_peers() {
             self.chassis.again.append(&mut self.put_off);
@@ -304,8 +305,8 @@ impl Driver {
 
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
-        // What a timer asks for at once is for the next turn: a protocol that has much to do then
-        // sends, hears and reads the clock in between.
+        // Timers that are set for now fire in the next turn, so that a busy protocol sends,
+        // receives and reads the clock in between.
         let number = self.deadlines.number();
         for _ in 0..TIMERS_MAX {
             let Some(deadline) = self.deadlines.take_due_before(self.now, number) else { break };
@@ -330,8 +331,8 @@ impl Driver {
         }
     }
 
-    /// Writes what has gathered and tells the protocol what came of it, until nothing is left or
-    /// the turn's share is used up.
+    /// Writes the backlogs and notifies the protocol of the results, until nothing is left or the
+    /// turn's share is used up.
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.flush_batch);
         for _ in 0..FLUSH_ROUNDS_MAX {
@@ -382,7 +383,7 @@ impl Drive for Driver {
             self.serve(source);
         }
         if self.holds_peers() {
-            // Sockets that do not signal are asked then.
+            // Sockets that do not signal must be read then.
             self.put_off(Source::Datagrams);
             self.put_off(Source::Multicast);
         } else if !self.datagrams.arrivals.is_signalling() && self.now >= self.datagrams_from {
@@ -397,7 +398,7 @@ impl Drive for Driver {
         self.list_refills();
         self.flush();
         self.take_up();
-        // While a stream gathers there is a turn in time, so that a datagram need not make one.
+        // While a busy stream gathers, its deadlines cause turns, so a datagram need not signal.
         let is_wanted = self.gathering.is_empty();
         if self.datagrams.arrivals.signal(is_wanted) {
             self.chassis.again.push(Source::Datagrams);

@@ -1,4 +1,4 @@
-//! What the driver knows of each member of the roster.
+//! The table of peers: the members of the roster, and those that joined.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use crate::tally::Tally;
 
 /// Most peers that are remembered.
 const PEERS_MAX: usize = 4096;
-/// A peer that is gone is remembered for this long, unless others need its place: as long as a
-/// session may lie in the future, so that no start that was refused is taken from a peer that was
+/// How long a peer that is gone is remembered, unless its place is needed: as long as a session may
+/// lie in the future, so that a start that was refused is not accepted from a peer that was
 /// forgotten.
 const REMEMBERED_FOR: Duration = AHEAD_MAX;
-/// Addresses that are kept of peers that had to give up their places,
+/// Most addresses kept of peers that gave up their places,
 const FORMER_MAX: usize = 1 << 16;
-/// and for how long.
+/// and how long they are kept.
 const FORMER_FOR: Duration = Duration::from_secs(600);
 
 /// Whether an emulated partition cuts the peer off.
@@ -43,12 +43,12 @@ pub(crate) enum Proof {
     Proven,
 }
 
-/// Whether the peer was told our session by datagram.
+/// Whether this node has sent the peer its session by datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Introduction {
     /// Not yet: a Hello goes ahead of the next datagram.
     Due,
-    /// Yes. If it was lost the peer asks.
+    /// Yes. If it was lost the peer asks for it.
     Made,
 }
 
@@ -74,17 +74,19 @@ pub(crate) struct Peer {
     known_since: Instant,
     /// Another run's claim to its id.
     pub(crate) claim: Claim,
-    /// Before this it is not asked again whether it is there.
+    /// Before this no further question probes whether it is at its known address.
     pub(crate) probe_after: Instant,
-    /// When it was asked last whether it is at a hinted address.
+    /// When it was last asked whether it is at a hinted address.
     pub(crate) challenged_at: Instant,
-    /// Before this it is not asked whether it is at a hinted address.
+    /// Before this no further question goes to a hinted address.
     pub(crate) ask_after: Instant,
-    /// How often it did not answer that, in a row.
+    /// Number of these questions in a row without an answer.
     pub(crate) proofs_failed: u32,
-    /// The verification tag that the peer told this node, and when: ours carry it.
+    /// The verification tag that the peer gave to this node, and when: messages to it carry the
+    /// tag.
     pub(crate) told_tag: Option<(u32, Instant)>,
-    /// The verification tag that its own must carry, and the address that it is for.
+    /// The verification tag that the peer's messages must carry, and the peer's address for which
+    /// it is valid.
     pub(crate) own_tag: Option<(SocketAddr, u32)>,
     /// On the list of streams to flush.
     pub(crate) listed: Listed,
@@ -99,7 +101,7 @@ pub(crate) enum Listed {
     No,
 }
 
-/// What an announced session says about its member.
+/// The effect of an announced session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// The run that is known.
@@ -116,20 +118,20 @@ pub(crate) struct PeerTable {
     // Sorted by id.
     places: Vec<(NodeId, usize)>,
     to_flush: Vec<usize>,
-    // All that waits for streams.
+    // The backlogs of all streams.
     queued: Tally,
     // At least one peer may still need our session.
     has_strangers: bool,
     former: Former,
 }
 
-/// Where peers were proven to be that had to give up their places: the protocol may still send to
-/// them, and knows no address.
+/// Last proven addresses of peers that gave up their places: the protocol may still send to them,
+/// and does not know the address.
 #[derive(Default)]
 struct Former {
-    // And when they gave up their places.
+    // With the time at which each gave up its place.
     addresses: BTreeMap<NodeId, (SocketAddr, Instant)>,
-    // In that order. Some have come back since.
+    // In the order of that time. Some have returned since.
     order: VecDeque<(NodeId, Instant)>,
 }
 
@@ -205,7 +207,7 @@ impl PeerTable {
         };
         match self.peers.get_mut(place) {
             Some(old) => {
-                // Deadlines of the old one's attempts must not be taken for this one's.
+                // Deadlines of the old peer's attempts must not apply to the new one.
                 peer.outgoing.attempt = old.outgoing.attempt + 1;
                 *old = peer;
             }

@@ -1,16 +1,17 @@
-//! Proof of addresses: in an open membership nothing but short questions goes to an address before
-//! its owner has repeated a nonce that was sent there.
+//! Proof of addresses: in an open membership only short questions go to an address, until its owner
+//! has repeated a nonce that was sent there.
 //!
-//! What a Hello or another node says about a node's address is a *hint*. Once the protocol sends to
-//! the node, the driver asks it there and holds the messages back. They leave when the nonce comes
-//! back and are dropped when it does not in time. No stream is dialled to a hinted address, and no
-//! hint replaces a proven address: the driver asks at the hinted one, and the answer is a claim
-//! like any other (see [`claims`](super::claims)).
+//! The address of a node in a Hello, or in a message of another node, is a *hint*. Once the
+//! protocol sends to the node, the driver sends a question there and holds the messages back. They
+//! leave when the nonce comes back, and are dropped when it does not in time. The driver dials no
+//! stream to a hinted address, and a hint does not replace a proven address: the driver asks at the
+//! hinted one, and the answer is a claim like any other (see [`claims`](super::claims)).
 //!
 //! An address that does not answer gets [`ASKS_FIRST`] questions of 32 bytes: together less than
-//! three times the Hello or the message that named it. While the protocol goes on sending, one more
-//! question follows at intervals that grow to [`RETRY_MAX`]. A node that knows this one at another
-//! address answers there, and asks here: each such question is worth one more, up to [`ASKS_MAX`].
+//! three times the Hello or the message that named it. While the protocol continues to send, one
+//! more question follows at intervals that grow to [`RETRY_MAX`]. A node that knows this one at
+//! another address answers there, and sends a question here: each such question allows one more, up
+//! to [`ASKS_MAX`].
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -65,16 +66,16 @@ pub(super) struct OpenProof {
     asks_max: u32,
     next_at: Instant,
     until: Instant,
-    /// It has repeated a nonce; whether it takes over from the proven address is not decided.
+    /// It has repeated a nonce; whether it replaces the proven address is still open.
     is_echoed: bool,
     datagrams: Vec<Bytes>,
-    /// Those of the datagrams, and of the messages in the queue of its stream.
+    /// Bytes of the waiting datagrams, and of the messages in the queue of its stream.
     bytes: usize,
     datagram_bytes: usize,
     wants_stream: bool,
 }
 
-/// All nodes that are being asked, and what waits for them.
+/// Open proofs, and the messages that wait for them.
 pub(crate) struct Proofs {
     open: BTreeMap<NodeId, OpenProof>,
     bytes: usize,
@@ -96,7 +97,7 @@ impl Proofs {
         }
     }
 
-    /// Reserves room for something that waits for this node.
+    /// Reserves room for a message that waits for this node's proof.
     fn reserve(&mut self, node: NodeId, bytes: usize) -> Option<&mut OpenProof> {
         let open = self.open.get_mut(&node)?;
         let has_room = open.bytes + bytes <= WAITING_BYTES_MAX
@@ -109,12 +110,12 @@ impl Proofs {
         Some(open)
     }
 
-    /// True if a node that is not known may be answered now; that counts.
+    /// True if an unknown node may be answered now; counts the answer.
     pub(super) fn admits_answer(&mut self, now: Instant) -> bool {
         self.answers.take(ANSWER_EVERY, now)
     }
 
-    /// The node is asked no longer.
+    /// Ends the proof of the node.
     pub(super) fn close(&mut self, node: NodeId) -> Option<OpenProof> {
         let open = self.open.remove(&node)?;
         self.bytes -= open.bytes;
@@ -127,21 +128,21 @@ impl Proofs {
         self.datagram_bytes
     }
 
-    /// Of the nodes for which datagrams wait, the one whose time is over first.
+    /// Of the nodes for which datagrams wait, the one with the earliest deadline.
     pub(super) fn oldest_waited_for(&self) -> Option<NodeId> {
         let waited_for = self.open.iter().filter(|(_, open)| open.datagram_bytes > 0);
         waited_for.min_by_key(|(_, open)| open.until).map(|(&node, _)| node)
     }
 
-    /// The node whose time is over first.
+    /// The node with the earliest deadline.
     fn oldest(&self) -> Option<NodeId> {
         self.open.iter().min_by_key(|(_, open)| open.until).map(|(&node, _)| node)
     }
 }
 
 impl Driver {
-    /// Where a nonce that came back was sent to, if it was made for this node: to where the record
-    /// came from, to `addr`, or to a seed whose id was not known.
+    /// The address to which a repeated nonce was sent, if it was made for this node: the source of
+    /// the record, `addr`, or a seed whose id was not known.
     pub(super) fn proven_at(
         &self,
         node: NodeId,
@@ -158,7 +159,7 @@ impl Driver {
         admits(node, addr).then_some(addr)
     }
 
-    /// Whether a node may be at this address, as far as this node's own exposure says.
+    /// Whether a node may be at this address, given this node's own exposure.
     fn may_be_at(&mut self, addr: SocketAddr) -> bool {
         let is_broadcast = matches!(addr.ip(), IpAddr::V4(ip) if ip.is_broadcast());
         if addr.port() == 0
@@ -198,11 +199,12 @@ impl Driver {
             if now < peer.ask_after || self.proofs.open.contains_key(&node) {
                 return;
             }
-            // Its own answer from there is a claim; another's word is nothing.
+            // Its own answer from there is a claim; the word of another node has no effect.
             peer.ask_after = now + RETRY_FIRST;
             return self.open_proof(node, addr, ASKS_FIRST);
         }
-        // The latest hint is tried. A nonce that was sent to an earlier one still proves that.
+        // Asks at the latest hint. A nonce that was sent to an earlier one still proves that
+        // address.
         peer.addr = addr;
         peer.ask_after = Instant::ZERO;
         peer.challenged_at = Instant::ZERO;
@@ -226,7 +228,7 @@ impl Driver {
             let peer = self.peers.at(place);
             if peer.addr == addr { peer.challenged_at } else { Instant::ZERO }
         });
-        // Its Hello was answered with a question a moment ago.
+        // Its Hello has just been answered with a question.
         let is_asked = challenged_at != Instant::ZERO
             && self.now.since(challenged_at) < ASK_AGAIN
             && asks_max > 1;
@@ -250,7 +252,7 @@ impl Driver {
         }
     }
 
-    /// Whether something may wait for the proof of a peer, which is asked for it. False for a while
+    /// Whether a message may wait for the proof of a peer. Starts the proof. False for a while
     /// after the peer did not answer.
     fn may_wait_for(&mut self, place: usize) -> bool {
         let now = self.now;
@@ -298,7 +300,7 @@ impl Driver {
         peer.proof == Proof::Proven || peer.proofs_failed == 0
     }
 
-    /// Asks a hinted peer for whose proof nothing else waits.
+    /// Asks a hinted peer for its proof, although no message waits for it.
     pub(super) fn ask_for_proof(&mut self, place: usize) {
         if self.is_group_copy_due(place) {
             self.may_wait_for(place);
@@ -317,7 +319,7 @@ impl Driver {
         true
     }
 
-    /// A stream is wanted to a peer whose address is not proven: it is dialled once it is.
+    /// Requests a stream to a peer whose address is not proven: the driver dials once it is.
     pub(super) fn want_stream(&mut self, place: usize) {
         let node = self.peers.at(place).node;
         if self.may_wait_for(place)
@@ -327,7 +329,7 @@ impl Driver {
         }
     }
 
-    /// What was queued for a hinted peer is lost.
+    /// Drops the queue for a hinted peer.
     pub(super) fn lose_unproven(&mut self, place: usize) {
         let peer = self.peers.at(place);
         let node = peer.node;
@@ -340,7 +342,7 @@ impl Driver {
         }
     }
 
-    /// Looks at all nodes that are being asked.
+    /// Looks at all open proofs.
     pub(super) fn look_at_proofs(&mut self) {
         self.proofs.is_armed = false;
         let nodes: Vec<NodeId> = self.proofs.open.keys().copied().collect();
@@ -363,7 +365,8 @@ impl Driver {
             return;
         }
         let addr = open.addr;
-        // A Hello pays for the question; a hint costs its sender next to nothing.
+        // A Hello is longer than the question that it causes; a hint costs its sender almost
+        // nothing.
         let is_paid = open.is_echoed
             || self.peers.place(node).is_some_and(|place| {
                 let peer = self.peers.at(place);
@@ -379,7 +382,7 @@ impl Driver {
         self.challenge(node, addr);
     }
 
-    /// A node that has not answered from this address asks from there who this one is.
+    /// Handles a question from an address that has not answered this node's.
     pub(super) fn note_question(&mut self, node: NodeId, from: SocketAddr) {
         let now = self.now;
         if let Some(open) = self.proofs.open.get_mut(&node)
@@ -429,7 +432,7 @@ impl Driver {
         let peer = self.peers.at(place);
         let known = peer.session.map(|(known, _)| known);
         if known.is_none() && peer.addr != from {
-            // Its own word about where it is, perhaps, is worth more than another's.
+            // The address may be forged, but is a better hint than that of another node.
             peer.addr = from;
             if let Some(open) = self.proofs.open.get_mut(&header.sender) {
                 open.addr = from;
@@ -445,8 +448,8 @@ impl Driver {
         known.is_none_or(|known| known == session)
     }
 
-    /// A node has repeated the nonce that was sent to this address: there it is, and what waits for
-    /// it leaves.
+    /// A node has repeated the nonce that was sent to this address: the address is proven, and the
+    /// waiting messages leave.
     fn note_proven(&mut self, place: usize, addr: SocketAddr, session: Session) {
         let now = self.now;
         let peer = self.peers.at(place);
@@ -457,14 +460,14 @@ impl Driver {
         peer.proofs_failed = 0;
         peer.ask_after = Instant::ZERO;
         if is_another {
-            // What was taken for a run of this node has proven nothing.
+            // The known session has proven nothing.
             peer.session = Some((session, session.tag()));
             self.counters.add(counters::PEER_RESTARTED, 1);
             self.close_incoming_of(place);
         }
         self.counters.add(counters::PEER_PROVEN, 1);
         self.move_peer(place, addr);
-        // It was told nothing before.
+        // It has not had this node's session before.
         self.peers.make_stranger(place);
         let open = self.proofs.close(node);
         let wants_stream = open.as_ref().is_some_and(|open| open.wants_stream);
@@ -478,8 +481,8 @@ impl Driver {
         }
     }
 
-    /// A node has answered at an address that was hinted at, while another one of it is proven. It
-    /// is asked on until it is decided who it is.
+    /// A node has answered at a hinted address while it has another proven one. It is asked again
+    /// until the claim is decided.
     pub(super) fn note_echo(&mut self, node: NodeId, from: SocketAddr) {
         let now = self.now;
         if let Some(open) = self.proofs.open.get_mut(&node)

@@ -1,4 +1,4 @@
-//! Nodes that no roster names: found at the addresses of seeds, or by what a protocol learned.
+//! Nodes that no roster names: found through seeds, or learned by a protocol.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Driver {
     pub(super) fn ask_seeds(&mut self) {
         for seed in self.seeds.clone() {
             self.queue_introduction(seed);
-            // Its id is not known yet: the nonce has this node's, which no other one has.
+            // Its id is not known yet: the nonce is for this node's id, which no other node has.
             let nonce = self.nonces.nonce(self.config.node, seed, self.now);
             self.queue_control(seed, Kind::Who, &nonce);
         }
@@ -66,7 +66,7 @@ impl Driver {
             if header.session != self.header.session {
                 self.counters.add(counters::PEER_HAS_OWN_ID, 1);
             }
-            // Found itself, by a name of its own.
+            // This node found itself, under another of its addresses.
             self.seeds.retain(|&seed| seed != from || header.session != self.header.session);
             return Ok(());
         }
@@ -79,9 +79,9 @@ impl Driver {
                 self.take_hello(place, from, header, body)?;
             }
             Kind::Taken => self.note_taken(body),
-            // A seed that this node has asked, and that wants to know whether it is where it seems.
+            // A seed that this node has asked, and that asks for a proof of this node's address.
             Kind::Who if self.seeds.contains(&from) => self.queue_hello(header.sender, from, body),
-            // One short answer for one short question, and not too often.
+            // One short answer to one short question, at a limited rate.
             Kind::Who | Kind::Message | Kind::Group if !self.proofs.admits_answer(self.now) => {
                 self.counters.add(counters::STRANGER_UNANSWERED, 1);
             }
@@ -94,7 +94,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Another node refuses this one.
+    /// Handles a refusal of this node by another one.
     pub(super) fn note_taken(&mut self, body: &[u8]) {
         // Only a node that was answered knows the nonce.
         let counter = match body.split_first() {

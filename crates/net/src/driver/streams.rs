@@ -23,7 +23,7 @@ use crate::sys;
 const READ_BYTES_MAX: usize = 256 << 10;
 /// Connections accepted in a turn.
 const ACCEPTS_MAX: usize = 16;
-/// How long a record whose time is over waits for a last turn of reading.
+/// How long a timed-out record waits for a last turn of reading.
 const LAST_CALL: Duration = Duration::from_secs(1);
 /// Wait after the listener failed, which it does when file descriptors run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -67,13 +67,13 @@ impl Driver {
         }
     }
 
-    /// An attempt took too long.
+    /// Handles the timeout of an attempt.
     pub(super) fn give_up_attempt(&mut self, place: usize, attempt: u64) {
         let outgoing = &self.peers.at(place).outgoing;
         let opening = matches!(outgoing.phase, Phase::Connecting(_) | Phase::Greeting(..));
         if opening && outgoing.attempt == attempt {
             if self.holds_peers() {
-                // Perhaps it has answered, and this node has not read it.
+                // The answer may be in the socket, not read yet.
                 let deadline = Deadline::Greeting { place, attempt };
                 return self.deadlines.set(self.now + self.config.hello_within, deadline);
             }
@@ -84,7 +84,7 @@ impl Driver {
     pub(super) fn fail_attempt(&mut self, place: usize) {
         self.counters.add(counters::STREAM_DIAL_FAILED, 1);
         if self.config.is_open {
-            // The other side may not know this run yet, and takes none from a stream.
+            // The other side may not know this run yet, and streams do not announce one.
             self.peers.make_stranger(place);
             self.renew_tag_after_failure(place);
         }
@@ -108,7 +108,7 @@ impl Driver {
         self.deadlines.set(self.now + wait, Deadline::Redial { place, attempt });
     }
 
-    /// If the stream to a peer stands, it is over. An attempt that is under way is left alone.
+    /// Drops the stream to a peer if it is established. An attempt under way continues.
     pub(super) fn break_outgoing(&mut self, place: usize) {
         if let Phase::Established(_) = self.peers.at(place).outgoing.phase {
             self.lose_outgoing(place);
@@ -157,7 +157,7 @@ impl Driver {
         }
     }
 
-    /// Checks the acceptor's Hello and lets records flow.
+    /// Checks the acceptor's Hello and establishes the stream.
     fn accept_reply(&mut self, place: usize, mut record: Bytes) -> Result<(), Refusal> {
         let header = Header::decode(&mut record, self.header.cluster)?;
         if header.sender != self.peers.at(place).node {
@@ -189,7 +189,8 @@ impl Driver {
     ) -> Result<Session, Refusal> {
         let session = Session::announced(header, body)?;
         if self.peers.learn(place, session)? == Learned::Restarted {
-            // Nothing of the old run may be delivered any more, and nothing sent to it arrives.
+            // Messages of the old run must not be delivered any longer, and messages to it do not
+            // arrive.
             self.counters.add(counters::PEER_RESTARTED, 1);
             self.peers.make_stranger(place);
             self.close_incoming_of(place);
@@ -298,13 +299,13 @@ impl Driver {
         }
     }
 
-    /// An accepted stream has had its time to say Hello.
+    /// Handles the timeout of an accepted stream without a Hello.
     pub(super) fn give_up_half_open(&mut self, slot: usize, number: u64) {
         let waits =
             |incoming: &Incoming| incoming.number == number && incoming.speaker == Speaker::Unknown;
         if self.incoming[slot].as_ref().is_some_and(waits) {
             if self.holds_peers() {
-                // Perhaps it has, and this node has not read it.
+                // The Hello may be in the socket, not read yet.
                 let deadline = Deadline::HalfOpen { slot, number };
                 return self.deadlines.set(self.now + self.config.hello_within, deadline);
             }
@@ -313,8 +314,8 @@ impl Driver {
         }
     }
 
-    /// A record that was unfinished at this number, some time ago, has had its time. A node that
-    /// stood still itself reads first what has come meanwhile.
+    /// Handles the timeout of an incomplete record with this number. A node that was itself
+    /// suspended reads first what has come meanwhile.
     pub(super) fn give_up_unfinished(&mut self, slot: usize, of: Unfinished) {
         let is_held = self.holds_peers();
         let Some(incoming) = self.incoming[slot].as_mut() else { return };
@@ -507,11 +508,11 @@ impl Driver {
         let header = &Header { session: header.session ^ self.own_tag(place), ..*header };
         incoming.speaker = Speaker::Peer { peer: place, session: header.session };
         if self.peers.at(place).reach == Reach::Cut {
-            // Closed without an answer: to the dialler the attempt has failed.
+            // Closed without an answer, which the dialler sees as a failed attempt.
             return Ok(());
         }
         if self.config.is_open {
-            // A new run says so by datagram, where it can be asked for a nonce and told its tag.
+            // A new run must announce itself by datagram, to get a nonce and its tag.
             let session = Session::from_body(body).ok_or(Refusal::Malformed)?;
             let known = self.peers.session(place).map(|(known, _)| known);
             if known.is_some_and(|known| known > session) {
@@ -522,7 +523,7 @@ impl Driver {
             }
         }
         self.accept_hello(place, header, body)?;
-        // A dialler has one stream: what an earlier one still holds is of the past.
+        // A dialler has one stream: records left in an earlier one are obsolete.
         self.close_incoming_of(place);
         let written = incoming.stream.try_write(&self.hello);
         if written.is_ok_and(|bytes| bytes == HELLO_BYTES) {

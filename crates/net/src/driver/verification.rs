@@ -22,7 +22,7 @@ use crate::record::{Header, SESSION_BYTES};
 const TAG_FRESH: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// The verification tag that what comes from this peer alone must carry.
+    /// The verification tag that records of this peer to this node alone must carry.
     pub(super) fn own_tag(&mut self, place: usize) -> u32 {
         if !self.config.is_open {
             return 0;
@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// The header of what goes to this peer alone.
+    /// The header of records to this peer alone.
     pub(super) fn header_to(&mut self, place: usize) -> Header {
         let tag = self.peers.at(place).told_tag.map_or(0, |(tag, _)| tag);
         Header { session: self.header.session ^ tag, ..self.header }
@@ -64,7 +64,8 @@ impl Driver {
         }
     }
 
-    /// An attempt to dial this peer has failed. Its tag may have changed, so it is asked for it.
+    /// Handles a failed attempt to dial this peer. Its tag may have changed, so this node asks for
+    /// it.
     pub(super) fn renew_tag_after_failure(&mut self, place: usize) {
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);

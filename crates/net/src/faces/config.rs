@@ -1,4 +1,4 @@
-//! What a node with faces may be told before it starts.
+//! The configuration of a node with faces.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::config::{EVENTS_BYTES_MAX, Exposure};
 /// The longest payload of a UDP datagram over IPv4.
 const UDP_BYTES_MAX: usize = 65_507;
 
-/// The configuration of a node with faces: required is where it listens, the rest has defaults.
+/// The configuration of a node with faces: the listening address is required, the rest has
+/// defaults.
 #[derive(Clone, Debug)]
 pub struct FacesConfig {
     pub(crate) bind_addr: SocketAddr,
@@ -69,7 +70,7 @@ impl FacesConfig {
         self
     }
 
-    /// Whether a message from an unknown address opens a dynamic face, as a forwarder wants it. A
+    /// Whether a message from an unknown address opens a dynamic face, as a forwarder needs. A
     /// plain consumer drops it. Default: no.
     ///
     /// The source address of a datagram can be forged, and the answer then goes to a host that did
@@ -100,27 +101,27 @@ impl FacesConfig {
         self
     }
 
-    /// How long nothing may have come from a dynamic face until it closes. Default 300 s.
+    /// Silence after which a dynamic face closes. Default 300 s.
     pub fn with_face_idle_after(mut self, after: Duration) -> Self {
         self.face_idle_after = after.max(Duration::from_millis(1));
         self
     }
 
-    /// How long nothing may have come from a proven dynamic face until it makes room for another
-    /// proven one, when there are [`faces_max`](FacesConfig::with_faces_max) and none is unproven:
-    /// the one heard from longest ago closes. Default 10 s.
+    /// Silence after which a proven dynamic face makes room for another proven one, when there are
+    /// [`faces_max`](FacesConfig::with_faces_max) and all are proven: the one heard from longest
+    /// ago closes. Default 10 s.
     ///
-    /// Less lets new faces drive others out sooner; more keeps new ones waiting.
+    /// A smaller value lets new faces displace others sooner; a larger one keeps new faces waiting.
     pub fn with_face_yields_after(mut self, after: Duration) -> Self {
         self.face_yields_after = after;
         self
     }
 
-    /// The longest datagram, in bytes, that is sent or taken. Default 8,800, the longest packet of
-    /// NDN.
+    /// The longest datagram, in bytes, that is sent or received. Default 8,800, the longest packet
+    /// of NDN.
     ///
-    /// Beyond what a link's packets hold, 1,472 bytes as a rule, a datagram travels in fragments
-    /// of IP and gets lost with any of them.
+    /// A datagram longer than a link's packets hold, usually 1,472 bytes, travels in IP fragments
+    /// and is lost with any of them.
     pub fn with_datagram_bytes_max(mut self, bytes: usize) -> Self {
         self.datagram_bytes_max = bytes.clamp(16, UDP_BYTES_MAX);
         self
@@ -132,17 +133,16 @@ impl FacesConfig {
         self
     }
 
-    /// What the kernel is asked to hold of datagrams on their way out, in bytes (`SO_SNDBUF`).
-    /// Default: the kernel's own.
+    /// Send buffer of the UDP socket, in bytes (`SO_SNDBUF`). Default: the kernel's own.
     pub fn with_datagram_send_bytes(mut self, bytes: Option<u32>) -> Self {
         self.datagram_send_bytes = bytes;
         self
     }
 
-    /// What the kernel is asked to hold of datagrams that have arrived, in bytes (`SO_RCVBUF`).
-    /// Beyond it they are lost. The kernel may grant less:
-    /// [`FaceNode::datagram_receive_bytes`](crate::FaceNode::datagram_receive_bytes). Default
-    /// 8 MiB.
+    /// Receive buffer of the UDP socket, in bytes (`SO_RCVBUF`). Datagrams beyond it are lost. The
+    /// kernel may grant less:
+    /// [`FaceNode::datagram_receive_bytes`](crate::FaceNode::datagram_receive_bytes). Default 8
+    /// MiB.
     pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
         self.datagram_receive_bytes = bytes;
         self
@@ -151,8 +151,8 @@ impl FacesConfig {
     /// Bytes of events waiting for the application at which the node stops reading datagrams, until
     /// half of them are received. Default 16 MiB, at least 1.
     ///
-    /// It counts what [`NodeConfig::with_events_bytes_max`] does. Datagrams that come meanwhile
-    /// wait in the kernel, and are lost beyond what it holds.
+    /// It counts the same events as [`NodeConfig::with_events_bytes_max`]. Datagrams that come
+    /// meanwhile wait in the receive buffer, and are lost beyond its size.
     ///
     /// [`NodeConfig::with_events_bytes_max`]: crate::NodeConfig::with_events_bytes_max
     pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {

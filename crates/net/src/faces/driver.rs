@@ -1,7 +1,7 @@
 //! The driver of a node with faces.
 //!
-//! A turn takes what has arrived, a bounded share of it, fires the timers that are due, and sends
-//! what has gathered: in trains, many with one call.
+//! A turn reads arrivals up to a bounded share, fires the timers that are due, and sends the queue:
+//! in trains, many with one call.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -43,13 +43,13 @@ const INPUTS_WAITING_MAX: usize = 1024;
 /// Timers fired in a turn.
 const TIMERS_MAX: usize = 256;
 
-/// What the application tells the driver.
+/// An order of the application to the driver.
 pub enum Order {
-    /// A static face.
+    /// Opens a static face.
     Open { addr: SocketAddr, reply: oneshot::Sender<Result<NodeId, FaceError>> },
     /// Closes a face of either opener.
     Close { node: NodeId, reply: oneshot::Sender<bool> },
-    /// Other faults.
+    /// Changes the emulated faults.
     Emulate { to: Peers, faults: LinkFaults },
 }
 
@@ -59,13 +59,13 @@ enum Deadline {
     Timer(u32),
     /// An emulated link held a datagram back until now.
     Datagram(Box<(NodeId, Encoded)>),
-    /// A face may have been idle for long enough.
+    /// A face may have been idle for the configured time.
     Idle,
     /// The end of a graceful stop.
     Stop,
 }
 
-/// Why a datagram was not taken. Each has a counter of its own.
+/// Why a datagram was dropped on arrival. Each reason has a counter of its own.
 #[derive(Clone, Copy, Debug)]
 enum Refusal {
     /// It is longer than `datagram_bytes_max`.
@@ -74,7 +74,7 @@ enum Refusal {
     Undecodable,
     /// Its sender has no face, and none is opened for strangers.
     Unknown,
-    /// Its sender has no face, and there are too many, or nothing can be sent to it.
+    /// Its sender has no face and the table is full, or nothing can be sent to it.
     Full,
 }
 
@@ -94,9 +94,9 @@ impl Refusal {
 /// Why a datagram to an unproven face was not sent. Each has a counter of its own.
 #[derive(Clone, Copy, Debug)]
 enum Withheld {
-    /// Three times what has come from the face would be exceeded.
+    /// It exceeds three times the bytes received from the face.
     Allowance,
-    /// The rate of the face's network would be.
+    /// It exceeds the rate of the face's network.
     Rate,
 }
 
@@ -111,7 +111,7 @@ impl Withheld {
     }
 }
 
-/// There are no streams, so nothing waits for them.
+/// Faces have no streams, so no backlog.
 struct NoStreams;
 
 impl Backlog for NoStreams {
@@ -130,9 +130,9 @@ pub(super) struct FaceDriver {
     datagrams: Datagrams,
     faces: FaceTable,
     unproven_rates: NetworkRates,
-    // The socket has signalled, and was not asked since.
+    // The socket has signalled, and was not read since.
     has_arrivals: bool,
-    // A look for idle faces is due at some time.
+    // A deadline for the next look at idle faces is set.
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
     deadlines: Deadlines<Deadline>,
@@ -146,7 +146,7 @@ pub(super) struct FaceDriver {
     withheld_warnings: WarnLimit<{ Withheld::COUNT }>,
 }
 
-/// All that a driver is made of.
+/// The parts of a driver.
 pub(super) struct Parts {
     pub(super) ends: Ends<Order>,
     pub(super) config: FacesConfig,
@@ -248,12 +248,12 @@ impl FaceDriver {
         self.batch = batch;
     }
 
-    /// Takes what one sender sent together.
+    /// Handles a train of datagrams from one sender.
     fn take_train(&mut self, train: Arrived) {
         let addr = train.from;
         let mut face = self.faces.hear(addr, self.now);
         for datagram in train {
-            // The protocol may have closed the face because of the one before.
+            // The protocol may have closed the face while it handled the datagram before.
             if !self.notices.is_empty() {
                 self.tell_notices();
                 face = self.faces.hear(addr, self.now);
@@ -282,7 +282,7 @@ impl FaceDriver {
         if let Some(node) = face {
             self.faces.credit(node, bytes);
         }
-        // Decoded first: what is no message opens no face.
+        // Decoded first: an invalid message opens no face.
         if let Err(error) = self.chassis.machine().decode(datagram) {
             if let Some(node) = face {
                 self.handle(Call::Undecodable(node, error));
@@ -355,13 +355,13 @@ impl FaceDriver {
     }
 
     fn tell_notices(&mut self) {
-        // Ends: a face closes once, and what the protocol does about it opens none.
+        // This loop ends: a face closes once, and the protocol's reaction opens none.
         while let Some((node, state)) = self.notices.pop_front() {
             self.tell(node, state);
         }
     }
 
-    /// Counts a datagram that was not taken, and says so at most once a second for each kind.
+    /// Counts a dropped datagram, and logs at most one warning a second for each reason.
     fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
         self.counters.add(refusal.counter(), 1);
         if self.warnings.admits(refusal as usize, self.now) {
@@ -385,7 +385,7 @@ impl FaceDriver {
         self.chassis.again.push(Source::Deadline);
     }
 
-    /// Does what the last call asked for. Calls no handler.
+    /// Carries out the requests of the last call. Calls no handler.
     fn carry_out(&mut self) {
         let mut requests = std::mem::take(&mut self.chassis.requests);
         let unsupported =
@@ -443,7 +443,7 @@ impl FaceDriver {
         self.datagrams.push(addr, bytes, &mut self.counters, |out| write(message, out));
     }
 
-    /// Counts a datagram that was not sent, and says so at most once a second for each reason.
+    /// Counts a withheld datagram, and logs at most one warning a second for each reason.
     fn withhold(&mut self, why: Withheld, to: SocketAddr) {
         self.counters.add(why.counter(), 1);
         if self.withheld_warnings.admits(why as usize, self.now) {
@@ -505,7 +505,7 @@ impl Drive for FaceDriver {
             self.alarm.acknowledge();
         }
         self.has_arrivals |= woken.contains(&Source::Datagrams);
-        // What waits of commands is looked at again with the next turn, which they make follow.
+        // Waiting commands cause another turn at once, which looks at arrivals again.
         let is_behind = self.chassis.inputs_waiting() >= INPUTS_WAITING_MAX;
         if self.has_arrivals && !is_behind && !self.chassis.holds_peers(&mut self.counters) {
             self.has_arrivals = false;

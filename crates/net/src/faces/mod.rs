@@ -1,9 +1,9 @@
 //! A second driver: raw UDP datagrams, for protocols that have a wire format of their own.
 //!
 //! A *face* is a remote address. The protocol knows it by a number, a `NodeId`: the application's
-//! static faces count from 0, and each that a stranger opens takes the next. A number is never
-//! used again, so what a protocol still holds of a closed face goes nowhere. The node itself is
-//! [`LOCAL`].
+//! static faces count from 0, and each face that a stranger opens takes the next number. A number
+//! is never used again, so a message of the protocol to a closed face is dropped. The node itself
+//! is [`LOCAL`].
 //!
 //! A stranger's face opens with the first message that decodes, where
 //! [`FacesConfig::with_accepts_unknown`] allows it. The protocol is notified of `Up`, with
@@ -20,10 +20,9 @@
 //! and a protocol that needs more signs its messages. There are no streams and no groups; a
 //! protocol that sends to them has a bug, counted as `faces_unsupported`.
 //!
-//! What has arrived together is handled in one turn, and what is sent in a turn leaves in trains:
-//! datagrams for a face that follow one another share one as long as they are of one length. A
-//! message shares the buffer of the train that it came with, 64 KiB at most; a protocol that keeps
-//! a small part for long copies it.
+//! Datagrams that arrive together are handled in one turn, and those sent in a turn leave in
+//! trains: consecutive datagrams of equal length for a face share one. A message shares the buffer
+//! of its train, 64 KiB at most; a protocol that retains a small part copies it.
 //!
 //! The sockets, trains, timers and handles are those of [`Node`](crate::Node).
 //!

@@ -81,7 +81,7 @@ impl BoundFaces {
             Some(seed) => seed,
             None => getrandom::u64().map_err(StartError::Random)?,
         };
-        // No run of the node has incarnation 0, which stands for one that is not known.
+        // Incarnation 0 stands for an unknown one, so no run of the node has it.
         let incarnation = getrandom::u64().map_err(StartError::Random)?.max(1);
         let allowed = self.config.faces_allowed.clone();
         let mut table = FaceTable::new(self.local_addr, self.config.faces_max, allowed);
@@ -104,7 +104,7 @@ impl BoundFaces {
 /// dropped the node sends what is queued and stops.
 pub type FaceNode<P> = Handle<P, Faces>;
 
-/// The kind of a node with faces, and the addresses of those that are open.
+/// The kind of a node with faces, and the addresses of open faces.
 #[derive(Clone, Debug)]
 pub struct Faces(Directory);
 
@@ -145,7 +145,7 @@ impl<P: Protocol> FaceNode<P> {
         self.kind.0.faces()
     }
 
-    /// Puts faults on what is sent to faces, in place of earlier ones, from the next turn on;
+    /// Sets faults on the links to faces, replacing earlier ones, from the next turn on;
     /// [`LinkFaults::default`] removes them. The model is the simulator's.
     ///
     /// # Errors

@@ -49,20 +49,20 @@ impl fmt::Display for AddressRange {
 /// Why a text is not a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangeError {
-    /// What stands before the slash is no address.
+    /// The text before the slash is not an address.
     #[error("`{0}` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8")]
     Address(String),
-    /// What stands behind the slash is not a number of bits.
+    /// The text after the slash is not a number of bits.
     #[error("`{length}` is not a prefix length: expected 0 to {bits_max} behind `{address}/`")]
     Length {
-        /// What stands there.
+        /// That text.
         length: String,
         /// The address before it.
         address: IpAddr,
         /// The bits of such an address.
         bits_max: u8,
     },
-    /// The address has bits behind its prefix, so it names a host and not a range.
+    /// The address has bits beyond its prefix, so it names a host and not a range.
     #[error("`{address}/{length}` has bits set behind its first {length}: write {range}")]
     HostBits {
         /// The address.
@@ -122,7 +122,7 @@ fn bits_of(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The address with nothing but its first bits.
+/// The address with all bits beyond its prefix cleared.
 fn truncated(address: IpAddr, length: u8) -> IpAddr {
     // `checked_shl` refuses a shift by all bits: the mask of an empty prefix is 0.
     match address {

@@ -1,4 +1,4 @@
-//! Who is at which address.
+//! The table of faces and their addresses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -13,7 +13,7 @@ use super::range::AddressRange;
 use super::unproven::Allowance;
 use crate::error::FaceError;
 
-/// Who opened a face.
+/// The opener of a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opener {
     /// The application. It stays until the node stops.
@@ -29,7 +29,7 @@ struct Face {
     addr: SocketAddr,
     opener: Opener,
     heard_at: Instant,
-    /// What may still be sent to it; none if its address is proven, which has no such limit.
+    /// The rest of its sending allowance; `None` if its address is proven.
     allowance: Option<Allowance>,
 }
 
@@ -99,13 +99,13 @@ impl FaceTable {
         }
     }
 
-    /// What others may know of it.
+    /// The part that handles may read.
     pub(super) fn directory(&self) -> Directory {
         self.directory.clone()
     }
 
-    /// Opens a face for the application; the second is true if it is new. One that a stranger
-    /// opened stays from now on, and is proven.
+    /// Opens a face for the application; the second value is true if it is new. A face that a
+    /// stranger opened becomes static and proven.
     pub(super) fn open(
         &mut self,
         addr: SocketAddr,
@@ -147,7 +147,7 @@ impl FaceTable {
         as_seen_from(self.local, addr) == Some(addr)
     }
 
-    /// The face with this address, which was just heard from.
+    /// The face with this address, which has just received a datagram.
     pub(super) fn hear(&mut self, addr: SocketAddr, now: Instant) -> Option<NodeId> {
         let face = self.slots[*self.by_addr.get(&addr)?].as_mut().expect("it has an address");
         let heard_before = std::mem::replace(&mut face.heard_at, now);
@@ -202,12 +202,12 @@ impl FaceTable {
         true
     }
 
-    /// True if no stranger's face fits any more.
+    /// True if there is no room for another stranger's face.
     pub(super) fn is_full(&self) -> bool {
         self.strangers >= self.strangers_max
     }
 
-    /// True if strangers have faces.
+    /// True if any stranger has a face.
     pub(super) fn has_strangers(&self) -> bool {
         self.strangers > 0
     }

@@ -20,7 +20,7 @@ use crate::bucket::TokenBucket;
 const ANSWER_FACTOR: u64 = 3;
 /// Bits of an IPv4 and of an IPv6 address that name its network: the usual prefix of a site.
 const NETWORK_BITS: (u8, u8) = (24, 48);
-/// Networks whose token buckets are kept. While as many are not full, other networks get nothing.
+/// Networks whose token buckets are kept. While this many are not full, other networks get nothing.
 const NETWORKS_MAX: usize = 4_096;
 /// Least time between two searches for buckets that are full again.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// A datagram has come from the face.
+    /// Adds the allowance of a datagram that came from the face.
     pub(super) fn credit(&mut self, address: IpAddr, payload_bytes: usize) {
         let add = |allowed: &mut u64, bytes: usize| {
             *allowed = allowed.saturating_add(ANSWER_FACTOR * bytes as u64);
@@ -70,7 +70,7 @@ impl Allowance {
             && wire_bytes(address, payload_bytes) as u64 <= self.wire_bytes
     }
 
-    /// A datagram that is [covered](Allowance::covers) leaves.
+    /// Subtracts a datagram that leaves and is [covered](Allowance::covers).
     pub(super) fn spend(&mut self, address: IpAddr, payload_bytes: usize) {
         self.payload_bytes = self.payload_bytes.saturating_sub(payload_bytes as u64);
         let wire_bytes = wire_bytes(address, payload_bytes) as u64;

@@ -1,9 +1,10 @@
-//! How much of a busy stream gathers in the kernel before it wakes the node.
+//! Receive coalescing: how many bytes of a busy stream wait in the kernel before it wakes the node.
 //!
-//! A wake-up costs tens of microseconds whatever it brings, and a packet comes every millisecond at
-//! 100 Mbit/s. As network cards do with their interrupts, a stream that has been busy signals only
-//! once as much has arrived as its rate brings in a given time (`SO_RCVLOWAT`). Should the rate
-//! fall, a deadline of twice that time reads what there is, and every packet signals again.
+//! A wake-up costs tens of microseconds however little it brings, and a packet comes every
+//! millisecond at 100 Mbit/s. Like interrupt coalescing in network cards, a busy stream signals
+//! only once it has received the bytes that its rate brings in a given time (`SO_RCVLOWAT`). If the
+//! rate falls, a deadline of twice that time reads the bytes so far, and every packet signals
+//! again.
 
 use std::time::Duration;
 
@@ -11,13 +12,13 @@ use paceline_proto::core::Instant;
 
 /// Time over which a rate is taken.
 const RATE_OVER: Duration = Duration::from_millis(20);
-/// A stream is busy if the delay brings this much. A slower one signals every packet: few wake-ups
-/// could be saved, and who sends little may wait for an answer.
+/// A stream is busy if it receives this much within the delay. A slower one signals every packet:
+/// few wake-ups could be saved, and its sender may wait for an answer.
 const BUSY_BYTES: f64 = 48_000.0;
 /// More is not worth waiting for. A read buffer is a few times this.
 const BYTES_MAX: u32 = 72_000;
 
-/// When an accepted stream signals.
+/// The signalling state of an accepted stream.
 #[derive(Debug)]
 pub(crate) struct Gather {
     delay: Duration,
@@ -30,12 +31,12 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// A stream that was not busy yet; what arrives may wait for `delay`.
+    /// A stream that is not busy yet; its bytes may wait for `delay`.
     pub(crate) fn new(delay: Duration, now: Instant) -> Gather {
         Gather { delay, mark: 1, until: Instant::MAX, since: now, bytes: 0 }
     }
 
-    /// Notes what a signal brought; returns the new mark, if it changes.
+    /// Notes the bytes of a read; returns the new mark, if it changes.
     pub(crate) fn note_read(&mut self, bytes: usize, now: Instant) -> Option<u32> {
         self.bytes += bytes;
         let over = now.since(self.since);
@@ -60,7 +61,7 @@ impl Gather {
         self.until
     }
 
-    /// Notes that it came to that: the stream is not busy any more.
+    /// Notes that this deadline has passed: the stream is no longer busy.
     pub(crate) fn give_up(&mut self, now: Instant) {
         *self = Gather::new(self.delay, now);
     }

@@ -1,5 +1,5 @@
-//! A stream that a peer dialled to this node: read, cut into records, never written but for a
-//! Hello.
+//! A stream that a peer dialled to this node: it is read and cut into records, and only a Hello is
+//! written to it.
 
 use std::io;
 use std::task::{Context, Poll, Waker};
@@ -16,7 +16,7 @@ use crate::streams::pool::{ReadBuffer, ReadPool};
 use crate::sys;
 use crate::tally::TallyPart;
 
-/// Who speaks on an accepted stream.
+/// The sender on an accepted stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaker {
     /// No Hello has come yet.
@@ -30,7 +30,7 @@ pub(crate) enum Speaker {
     },
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
     /// Bytes read.
@@ -41,18 +41,18 @@ pub(crate) enum Filled {
     Closed,
 }
 
-/// A record that was begun and has not come whole: the next one of the stream with this number.
+/// An incomplete record: the next one of the stream with this number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unfinished {
     /// Streams accepted before its stream.
     pub(crate) number: u64,
     /// Records of the stream before it.
     pub(crate) sequence: u64,
-    /// Its time is over but for a last turn of reading.
+    /// Its time is over, except for a last turn of reading.
     pub(crate) is_last_call: bool,
 }
 
-/// What makes a node read.
+/// The reason for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cue {
     /// A signal of the kernel, if there was one.
@@ -69,12 +69,12 @@ pub(crate) struct Incoming {
     pub(crate) number: u64,
     /// Records read so far: the sequence number that the next one must have.
     pub(crate) sequence: u64,
-    /// A deadline looks whether a record that was begun comes whole.
+    /// A deadline watches over the incomplete record.
     pub(crate) is_watched: bool,
     buffer: Option<ReadBuffer>,
     // The size of the buffer while it waits for the rest of a record.
     held: TallyPart,
-    // When the record that has not come whole was begun, and its number.
+    // When the incomplete record was begun, and its number.
     begun: Option<(Instant, u64)>,
     gather: Gather,
     waker: Waker,
@@ -103,7 +103,7 @@ impl Incoming {
         }
     }
 
-    /// Notes what a turn has read, and fits to it when the kernel is to signal.
+    /// Notes the bytes read in a turn, and adapts the mark at which the kernel signals.
     pub(crate) fn note_read(&mut self, bytes: usize, cue: Cue, now: Instant) {
         let mark = match cue {
             Cue::Signal if bytes == 0 => None,
@@ -114,7 +114,7 @@ impl Incoming {
             }
         };
         if let Some(mark) = mark {
-            // Refused, it stays as it was: the deadline reads all the same.
+            // If it fails the mark stays, and the deadline still reads the stream.
             let _ = sys::set_readable_bytes(&self.stream, mark);
         }
     }
@@ -169,7 +169,7 @@ impl Incoming {
                 traffic.stream_bytes_in += received as u64;
                 Filled::Bytes(received)
             }
-            // A fault is signalled as well, and found by the next read.
+            // An error signals as well, and the next read returns it.
             Err(_) => Filled::Blocked,
         }
     }
@@ -202,12 +202,12 @@ impl Incoming {
         Ok(Some(record))
     }
 
-    /// True if a part of a record is here, once all whole ones are split off.
+    /// True if part of a record is left, once all whole ones are split off.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.buffer.as_ref().is_some_and(|buffer| !buffer.bytes.is_empty())
     }
 
-    /// Notes when the record that has not come whole was begun, if there is one.
+    /// Notes when the incomplete record was begun, if there is one.
     pub(crate) fn note_unfinished(&mut self, now: Instant) {
         let since = match self.begun {
             Some((since, number)) if number == self.sequence => since,
@@ -216,7 +216,7 @@ impl Incoming {
         self.begun = self.has_unfinished().then_some((since, self.sequence));
     }
 
-    /// When the record that has not come whole was begun.
+    /// When the incomplete record was begun.
     pub(crate) fn begun_at(&self) -> Option<Instant> {
         self.begun.map(|(at, _)| at)
     }

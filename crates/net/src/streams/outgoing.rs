@@ -1,7 +1,7 @@
 //! The stream that a node dials to one peer: its connection, its queue, its backlog.
 //!
-//! Data flows from the dialler to the acceptor only; all that comes back is the acceptor's Hello.
-//! Nothing but our Hello is written before that reply, so an attempt that fails loses nothing.
+//! Data flows from the dialler to the acceptor only; the acceptor sends just its Hello. The dialler
+//! writes nothing but its own Hello before that reply, so a failed attempt loses nothing.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -30,7 +30,7 @@ use crate::tally::TallyPart;
 const FLUSH_BYTES_MAX: usize = 1 << 20;
 /// Wait before the second attempt; it doubles up to [`REDIAL_MAX`].
 const REDIAL_FIRST: Duration = Duration::from_millis(20);
-/// Failures in a row after which a node that no roster names is not dialled any more.
+/// Failures in a row after which a node that no roster names is no longer dialled.
 const HOPELESS_AFTER: u32 = 20;
 /// Longest wait between attempts.
 const REDIAL_MAX: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(crate) enum Outlook {
     Down,
 }
 
-/// How far the connection is.
+/// The state of the connection.
 pub(crate) enum Phase {
     /// Nothing was ever sent.
     Idle,
@@ -69,11 +69,11 @@ pub(crate) struct Established {
     /// The tag of the peer's session: the run of the peer that is connected.
     pub(crate) session: u32,
     since: Instant,
-    /// None if the kernel's buffer has a fixed size, or is its own affair.
+    /// `None` if the kernel's buffer has a fixed size, or the kernel tunes it.
     share: Option<Share>,
 }
 
-/// Where a flush ended.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
     /// All is written, or the kernel's buffer is full and will signal.
@@ -99,10 +99,10 @@ pub(crate) struct Outgoing {
     /// Held back by emulated faults, in order, each with the instant of its release.
     pub(crate) held: VecDeque<(Instant, Encoded)>,
     held_bytes: usize,
-    // All that waits.
+    // The bytes of the backlog.
     queued: TallyPart,
     drain_below_bytes: Option<usize>,
-    /// Dials so far: tells a deadline of this attempt from one of an earlier.
+    /// Dials so far: identifies the attempt of a deadline.
     pub(crate) attempt: u64,
     failures: u32,
     // Records on the present or coming connection; the Hello is number 0.
@@ -133,7 +133,7 @@ impl Outgoing {
         }
     }
 
-    /// What wakes this stream, for the one that takes its place.
+    /// The waker of this stream, for its replacement.
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }
@@ -181,10 +181,10 @@ impl Outgoing {
         lost
     }
 
-    /// Drops the connection and all that waits for it; returns how many bytes that was.
+    /// Drops the connection and the backlog; returns its bytes.
     pub(crate) fn abandon(&mut self, now: Instant) -> usize {
-        // A connection that falls at once counts as one more failure, or a peer that accepts
-        // and closes would be dialled without end.
+        // A connection that breaks at once counts as one more failure. Otherwise a peer that
+        // accepts and closes would be dialled without end.
         if let Phase::Established(link) = &self.phase
             && now.since(link.since) >= REDIAL_MAX
         {
@@ -200,7 +200,7 @@ impl Outgoing {
         let mut cx = Context::from_waker(&self.waker);
         if let Phase::Connecting(connect) = &mut self.phase {
             let stream = ready!(connect.as_mut().poll(&mut cx))?;
-            // A fresh connection takes 44 bytes at once, or is not worth keeping.
+            // A new connection accepts 44 bytes at once, or is not worth keeping.
             if stream.try_write(hello)? != hello.len() {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -234,7 +234,7 @@ impl Outgoing {
             self.outlook = Outlook::Up;
             let share = match config.socket_buffer_bytes {
                 Some(_) => None,
-                // A socket that takes no size keeps the kernel's.
+                // A socket that accepts no size keeps the kernel's.
                 None => Share::new(&stream, config.stream_delay, now).ok().flatten(),
             };
             self.phase = Phase::Established(Established { stream, session, since: now, share });
@@ -286,7 +286,7 @@ impl Outgoing {
         Some(message)
     }
 
-    /// Writes what waits, as far as the kernel takes it.
+    /// Writes the backlog until the kernel's buffer is full.
     pub(crate) fn flush(&mut self, now: Instant, traffic: &mut Traffic) -> io::Result<Flushed> {
         let flushed = self.write_queued(now, traffic);
         self.queued.set(self.queued_bytes());
@@ -326,7 +326,7 @@ impl Outgoing {
         Ok(Flushed::Settled)
     }
 
-    /// From when on a flush may find room for what waits.
+    /// The earliest instant at which a flush may find room.
     pub(crate) fn refill_from(&self) -> Instant {
         self.share().map_or(Instant::ZERO, Share::refill_from)
     }
@@ -360,7 +360,7 @@ impl Outgoing {
         let Some(below_bytes) = self.drain_below_bytes else {
             return Drain::Pending;
         };
-        // A peer that is down takes nothing: the request stands until it is up.
+        // A peer that is down accepts nothing: the request stays until it is up.
         if self.outlook == Outlook::Down || self.queued_bytes() >= below_bytes {
             return Drain::Pending;
         }
@@ -368,7 +368,7 @@ impl Outgoing {
         Drain::Reached
     }
 
-    /// Makes the coming close an abort: the peer sees a reset, not an end.
+    /// Makes the later close an abort: the peer sees a reset, not an end.
     pub(crate) fn set_abortive(&self) {
         if let Phase::Greeting(stream, _) | Phase::Established(Established { stream, .. }) =
             &self.phase
@@ -411,7 +411,7 @@ impl Established {
     }
 }
 
-/// Makes the coming close of a stream an abort.
+/// Makes the later close of a stream an abort.
 pub(crate) fn abort_on_close(stream: &TcpStream) {
     // Best effort: an ordinary close is the fallback.
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));

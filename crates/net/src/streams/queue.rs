@@ -1,4 +1,4 @@
-//! What waits to be written to a stream: heads packed together, payloads shared.
+//! The write queue of a stream: heads packed together, payloads shared.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,8 +13,8 @@ use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
 const COPY_BELOW_BYTES: usize = 1 << 10;
 /// Heads are packed into pieces of this size.
 const ARENA_BYTES: usize = 16 << 10;
-/// Segments for which an empty queue keeps room. A peer that was sent a lot once does not hold more
-/// for good.
+/// Segments for which an empty queue keeps room, so that a burst to a peer does not hold memory for
+/// good.
 const SEGMENTS_KEPT: usize = 256;
 /// Most slices one write hands to the kernel.
 const SLICES_MAX: usize = 128;

@@ -1,12 +1,12 @@
-//! How much of a stream's queue the kernel holds: what the path takes, and a little more.
+//! The share of a stream's queue that the kernel holds: what the path takes, and a little more.
 //!
-//! Left to itself the kernel takes megabytes, and most of them stand in the queues of devices,
-//! where no protocol can put anything before them. So its send buffer follows the path: rate times
-//! (least round trip + d) keep the path busy and add a delay of d.
+//! By default the kernel takes megabytes, and most of them wait in the queues of devices, where a
+//! protocol can no longer reorder them. So its send buffer follows the path: rate times (least
+//! round trip + d) keeps the path busy and adds a delay of d.
 //!
 //! Rate and least round trip are estimated as in BBR (Cardwell et al., CACM 2017), by a windowed
-//! maximum and minimum, but they bound the buffer and not the window, under any congestion
-//! control. The present round trip serves only to tell that there is no queue at all. To fit the
+//! maximum and minimum, but they bound the buffer and not the congestion window, under any
+//! congestion control. The present round trip serves only to detect an empty queue. Fitting the
 //! buffer to it, as TCP Vegas does with the window, starves members of a ring: a stream's
 //! acknowledgements wait behind the data of its neighbours, and the stream with less data in the
 //! kernel yields more.
@@ -19,17 +19,17 @@ use tokio::net::TcpStream;
 
 use crate::sys::{self, Path};
 
-/// The share of a new stream. A path that takes more gets more within some round trips.
+/// The share of a new stream. It grows within some round trips if the path takes more.
 const BYTES_FIRST: u32 = 64 << 10;
 /// The least share: about two messages of the usual size, so that one is with the device while
 /// the next is written.
 const BYTES_MIN: u32 = 16 << 10;
 /// The largest: a gigabit over 32 ms, or 100 Mbit over 320 ms.
 const BYTES_MAX: u32 = 4 << 20;
-/// A larger share saves too few wake-ups for its latency: the delay is what this takes, at most the
-/// configured and at least a part of it.
+/// The delay is the time that this many bytes take, at most the configured delay and at least a
+/// part of it: a larger share saves too few wake-ups for its latency.
 const BYTES_A_BATCH: f64 = 108_000.0;
-/// The least delay is such a part of the configured.
+/// The least delay is the configured one divided by this.
 const DELAY_PARTS: u32 = 5;
 /// Least time between two looks at a share that is full.
 const LOOK_LEAST: Duration = Duration::from_micros(100);
@@ -49,7 +49,7 @@ const RATES_FIRST: u32 = 5;
 /// One rate sample in this many is taken with a larger share. So a stream whose share shrank
 /// because its neighbours sent much, or because the path was slower, finds that there is more room.
 const RATES_A_PROBE: u32 = 10;
-/// By how much the share is larger then: enough to show, too little for a queue to show.
+/// Factor of the larger share: enough to show more room, too little to cause a queue.
 const PROBE_GAIN: f64 = 1.25;
 
 /// The kernel's share of one stream's queue.
@@ -61,33 +61,33 @@ pub(crate) struct Share {
     delay: Duration,
     look_at: Instant,
     was_full: bool,
-    // The last write of this flush was cut short: the kernel signals. One signal stands for one
-    // refusal, so a flush that writes nothing has none to wait for.
+    // The last write of this flush was cut short: the kernel signals. It signals once for each
+    // refusal, so a flush that writes nothing waits for no signal.
     is_refused: bool,
     rate: Rate,
     // Payload of a full segment; 1 until it is known.
     segment_bytes: usize,
     // Bytes written since a packet of the device was last ended.
     packet_bytes: usize,
-    // What the kernel held when it was last looked at, and has been given since.
+    // Bytes that the kernel held at the last look, plus those written since.
     held: usize,
-    // Until then it is not looked at again.
+    // Before this the share is not looked at again.
     held_until: Instant,
     refill: Refill,
 }
 
-/// When a share that is full is filled again.
+/// When a full share is refilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refill {
-    /// Nothing waits, or the kernel signals: its rate is not known yet, or it took nothing for
-    /// long.
+    /// Nothing waits, or the kernel signals: the rate is not known yet, or the kernel accepted
+    /// nothing for long.
     Signalled,
-    /// Once the node is awake anyway from the first instant on, and at the second at the latest.
+    /// In any turn from the first instant on, and at the second at the latest.
     Timed(Instant, Instant),
 }
 
 impl Share {
-    /// The share of a new stream, which shall add `delay` to the path's own.
+    /// The share of a new stream, which adds `delay` to that of the path.
     pub(crate) fn new(
         stream: &TcpStream,
         delay: Duration,
@@ -119,9 +119,9 @@ impl Share {
 
     /// Bytes that may be written now, of `waiting` bytes; `None` if it is too early to look.
     ///
-    /// Left to itself the kernel signals whenever a third of its buffer is free, and each signal is
-    /// a wake-up. But what leaves is known beforehand by the rate: so the share is filled with the
-    /// turns that the node has anyway, if these come in time.
+    /// By default the kernel signals whenever a third of its buffer is free, and each signal is a
+    /// wake-up. But the rate predicts when there is room: so turns that the node has anyway refill
+    /// the share, if they come in time.
     pub(crate) fn room(
         &mut self,
         stream: &TcpStream,
@@ -145,7 +145,8 @@ impl Share {
     fn room_beside(&mut self, held: usize, waiting: usize, now: Instant) -> usize {
         self.is_refused = false;
         if self.refill_by() <= now && held >= self.held {
-            // It took nothing in all that time: full to the brim, it signals by itself.
+            // The kernel accepted nothing in all that time: its buffer is full, and it signals by
+            // itself.
             return usize::MAX;
         }
         self.held = held;
@@ -170,7 +171,7 @@ impl Share {
         self.refill = Refill::Timed(until(share - quarter), by);
     }
 
-    /// From when on a flush may find room.
+    /// The earliest instant at which a flush may find room.
     pub(crate) fn refill_from(&self) -> Instant {
         match self.refill {
             Refill::Signalled => Instant::ZERO,
@@ -178,7 +179,7 @@ impl Share {
         }
     }
 
-    /// When to flush at the latest; [`Instant::MAX`] if the kernel signals.
+    /// The latest instant for the next flush; [`Instant::MAX`] if the kernel signals.
     pub(crate) fn refill_by(&self) -> Instant {
         match self.refill {
             Refill::Signalled => Instant::MAX,
@@ -186,10 +187,10 @@ impl Share {
         }
     }
 
-    /// The most to write at once: what is left of a packet of the device. That is at most half of
-    /// the share, since a write into a buffer that is not full may fill it beyond its size, and
-    /// what travels in large pieces arrives, is forwarded and queues in large pieces at every hop
-    /// after this one. It is cut into full segments, so that it ends with one.
+    /// The most to write at once: the rest of a packet of the device. It is at most half of the
+    /// share, since a write into a buffer that is not full may exceed its size, and large pieces
+    /// arrive, are forwarded and queue as large pieces at every later hop. It consists of full
+    /// segments.
     pub(crate) fn write_bytes_max(&self) -> usize {
         let half = self.bytes as usize / 2;
         let packet_bytes_max = half - half % self.segment_bytes.min(half);
@@ -199,7 +200,7 @@ impl Share {
         }
     }
 
-    /// Notes what the kernel took of a write that offered this many bytes.
+    /// Notes the bytes that the kernel accepted of a write that offered this many.
     pub(crate) fn note_write(&mut self, offered: usize, written: usize) {
         self.is_refused = written < offered;
         if written < offered {
@@ -212,9 +213,10 @@ impl Share {
         }
     }
 
-    /// Looks at the path if it is time, and fits the buffer to it. Raising it wakes the writer.
+    /// Looks at the path if it is time, and adapts the buffer to it. A larger buffer wakes the
+    /// writer.
     ///
-    /// A stream that never fills its buffer says nothing about its path.
+    /// A stream that never fills its buffer gives no information about its path.
     pub(crate) fn follow(&mut self, stream: &TcpStream, now: Instant) -> io::Result<()> {
         if !self.was_full || now < self.look_at {
             return Ok(());
@@ -226,7 +228,7 @@ impl Share {
         if fitted.abs_diff(self.bytes) > self.bytes / 8 {
             self.bytes = fitted;
         }
-        // With room to spare, or it would signal.
+        // With room to spare, or the kernel would signal.
         let buffer_bytes = if self.rate.is_known() { 2 * self.bytes } else { self.bytes };
         if buffer_bytes != self.buffer_bytes {
             self.buffer_bytes = buffer_bytes;
@@ -255,7 +257,7 @@ impl Share {
         }
         let standing = path.trip_smoothed.saturating_sub(path.trip_least);
         let bytes = if standing < delay / 4 {
-            // Hardly any queue: the path may take more than it ever got.
+            // Hardly any queue: the path may take more than the stream has sent so far.
             fitted.max(f64::from(self.bytes)) * 2.0
         } else if self.rate.is_known() {
             fitted
@@ -297,7 +299,7 @@ impl Rate {
         if over < RATE_OVER {
             return;
         }
-        // A stream at rest forgets nothing.
+        // A stream at rest keeps its estimates.
         if now >= self.period_until && over <= RATE_OVER_MAX {
             self.best_before = self.best;
             self.best = 0.0;
