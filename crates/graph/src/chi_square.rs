@@ -1,11 +1,11 @@
-//! Whether counts are what they are expected to be.
+//! Pearson's chi-square test of counts against their expectations.
 
 use statrs::function::gamma::checked_gamma_ur;
 
-/// The chance that counts are further from what is expected than these, if that is what they are
-/// drawn from: Pearson's test of pairs of a count and its expectation.
+/// The probability that counts differ from their expectations at least as much as these, if they
+/// are drawn from that distribution: Pearson's test of pairs of a count and its expectation.
 ///
-/// Counts of which fewer than eight are expected are taken together.
+/// Counts with expectations below eight are merged.
 pub fn p_value(bins: impl Iterator<Item = (u64, f64)>) -> f64 {
     let (mut sum, mut freedom, mut rest) = (0.0, -1.0, (0.0, 0.0));
     let mut add = |seen: f64, expected: f64| {
@@ -25,7 +25,7 @@ pub fn p_value(bins: impl Iterator<Item = (u64, f64)>) -> f64 {
     if rest.1 > 0.0 {
         add(rest.0, rest.1);
     }
-    // All in one bin: there is nothing that could be off but their number.
+    // With a single bin, only the total can differ.
     if freedom < 1.0 { f64::from(u8::from(sum < 1e-9)) } else { upper_tail(freedom, sum) }
 }
 
@@ -37,7 +37,7 @@ fn upper_tail(freedom: f64, value: f64) -> f64 {
     checked_gamma_ur(freedom / 2.0, value / 2.0).expect("both are above zero")
 }
 
-/// Of less the statistic is not distributed as the test supposes.
+/// Below this expectation the statistic does not follow the distribution that the test assumes.
 pub const EXPECTED_MIN: f64 = 8.0;
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! Rows out of edges in any order.
+//! Builds rows from edges in any order.
 
 use paceline_proto::walk::{Graph, GraphError, Vertex};
 
 use crate::memory;
 
-/// What becomes of edges on their way into rows. By default nothing.
+/// How edges are changed before they become rows. Default: not at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Each edge both ways; a self-loop once.
+    /// Adds each edge in both directions; a self-loop once.
     pub undirected: bool,
-    /// Of edges between the same vertices (and with the same label) one stays, with the sum of
-    /// their weights. Of an undirected graph that is written with each edge both ways, that is
-    /// twice the weight.
+    /// Merges edges between the same vertices (and with the same label) into one, with the sum of
+    /// their weights. If an undirected graph lists each edge in both directions, the weight
+    /// doubles.
     pub dedupe: bool,
-    /// Edges from a vertex to itself go.
+    /// Drops edges from a vertex to itself.
     pub drop_self_loops: bool,
 }
 
-/// Edges in any order, with what each carries.
+/// Edges in any order, with their weights and labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Edges {
-    /// From where to where.
+    /// The source and the target of each edge.
     pub ends: Vec<(Vertex, Vertex)>,
     /// Their weights, in the same order, if they have any.
     pub weights: Option<Vec<f32>>,
@@ -28,15 +28,14 @@ pub struct Edges {
     pub labels: Option<Vec<u8>>,
 }
 
-/// Compressed sparse rows: what a [`Graph`] is made of, with the weights as they were given.
+/// Compressed sparse rows: the arrays of a [`Graph`], with the weights as they were given.
 ///
-/// Rows are in ascending order of their targets; where those are equal, of labels and then
-/// weights.
+/// Rows are sorted by target, then by label and weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     /// Where each row begins, and the number of edges.
     pub offsets: Vec<u64>,
-    /// Where edges lead, row by row.
+    /// The target of each edge, row by row.
     pub targets: Vec<Vertex>,
     /// Their weights, if they have any.
     pub weights: Option<Vec<f32>>,
@@ -47,13 +46,13 @@ pub struct Rows {
 impl Rows {
     /// The rows of these edges between `vertices` vertices.
     ///
-    /// Holds 8 bytes an edge as given, 4 an edge of the rows and 16 a vertex; 4 and 1 more an edge
-    /// each time for weights and labels.
+    /// Takes 8 bytes for each given edge, 4 for each edge of the rows and 16 for each vertex;
+    /// weights and labels add 4 and 1 for each edge of both kinds.
     ///
     /// # Panics
     ///
-    /// If an edge ends at none of the vertices, or there are not as many weights or labels as
-    /// edges.
+    /// If an edge has an end that is not a vertex, or the number of weights or labels is not that
+    /// of the edges.
     pub fn new(vertices: u32, edges: Edges, options: Options) -> Rows {
         let Edges { ends, weights, labels } = edges;
         assert!(weights.as_ref().is_none_or(|weights| weights.len() == ends.len()));
@@ -94,7 +93,7 @@ impl Rows {
         rows
     }
 
-    /// The graph that these are the rows of, and the weights as they were given.
+    /// The graph of these rows, and the weights as they were given.
     pub fn into_graph(self) -> Result<(Graph, Option<Vec<f32>>), GraphError> {
         let mut graph = Graph::new(self.offsets, self.targets)?;
         if let Some(weights) = &self.weights {
@@ -106,7 +105,7 @@ impl Rows {
         Ok((graph, self.weights))
     }
 
-    /// The same rows with these options.
+    /// Rebuilds the rows with these options.
     pub fn rebuilt(self, options: Options) -> Rows {
         let vertices = self.offsets.len() - 1;
         let mut ends = Vec::with_capacity(self.targets.len());
@@ -119,7 +118,7 @@ impl Rows {
         Rows::new(vertices as u32, Edges { ends, weights, labels }, options)
     }
 
-    /// Brings each row into its order.
+    /// Sorts each row.
     pub fn sort(&mut self) {
         let slice = Slice {
             targets: &mut self.targets,
@@ -171,7 +170,7 @@ impl Rows {
     }
 }
 
-/// An edge as it goes into rows: not at all, one way or both.
+/// The directions in which an edge enters the rows: none, one or both.
 struct Ways {
     ends: (Vertex, Vertex),
     left: u8,
@@ -209,7 +208,7 @@ struct Slice<'a> {
 type Loose = (Vertex, u8, f32);
 
 impl Slice<'_> {
-    /// Edges below which rows are not shared out among threads any more.
+    /// Fewest edges for which several threads sort rows.
     const EDGES_MIN: usize = 1 << 16;
 
     /// Sorts the rows that begin and end at `offsets`, of which the first begins at this slice.

@@ -1,9 +1,9 @@
 //! Graphs in memory and in files, and random walks over them on one machine.
 //!
-//! A graph is [`Graph`]. It comes [from files](files), or [from generators](generate); has
-//! [numbers](statistics) that describe it, and [parts](partition) that servers hold. [`walk::Job`]
-//! walks it with all cores of the machine, each walk on the very path that it would take from
-//! server to server, and [`corpus`] writes the walks down.
+//! A graph is a [`Graph`]. It comes [from files](files), or [from generators](generate); has
+//! [statistics](statistics), and [parts](partition) that servers hold. [`walk::Job`] walks it with
+//! all cores of the machine, each walk on exactly the path that it would take between servers, and
+//! [`corpus`] writes the walks to files.
 
 #![deny(unsafe_code)]
 

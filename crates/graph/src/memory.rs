@@ -1,14 +1,14 @@
 //! Large pages for large arrays.
 //!
 //! A walk reads at random places of arrays of many megabytes. With pages of 4 KiB most reads also
-//! miss the processor's table of pages; with pages of 2 MiB hardly any does.
+//! miss the TLB; with pages of 2 MiB hardly any does.
 
-/// Arrays below this size, bytes, stay as they are: they fit into a cache and few pages.
+/// Arrays below this size, bytes, keep their pages: they fit into a cache and few pages.
 const BYTES_MIN: usize = 4 << 20;
 
-/// Asks for large pages under an array that is not filled yet, so that it is filled into them.
+/// Requests large pages for an array before it is filled.
 ///
-/// Does nothing where the system has none to give.
+/// Has no effect if the system has none.
 pub fn prepare<T>(array: &[T]) {
     #[cfg(target_os = "linux")]
     linux::advise(array, libc::MADV_HUGEPAGE);
@@ -16,26 +16,24 @@ pub fn prepare<T>(array: &[T]) {
     let _ = array;
 }
 
-/// Moves an array that is filled into large pages: about 100 us a megabyte at the first time,
-/// nothing later.
+/// Moves a filled array into large pages: about 100 us a megabyte at the first call, no time later.
 ///
-/// Does nothing where the system has none to give (Linux before 6.1).
+/// Has no effect if the system does not support it (Linux before 6.1).
 pub fn consolidate<T>(array: &[T]) {
     prepare(array);
     #[cfg(target_os = "linux")]
     linux::advise(array, libc::MADV_COLLAPSE);
 }
 
-/// A vector of zeros, in large pages where there are any. They are made as they are touched.
+/// A vector of zeros, in large pages if possible. The system allocates them on first access.
 pub fn zeros<T: Clone + From<u8>>(count: usize) -> Vec<T> {
-    // For integers `vec!` asks for fresh pages instead of writing zeros.
+    // For integers `vec!` requests fresh pages instead of writing zeros.
     let array = vec![T::from(0); count];
     prepare(&array);
     array
 }
 
-/// The most memory that this process has held at once, bytes; `None` where the system does not
-/// tell.
+/// The peak memory of this process, bytes; `None` if the system does not report it.
 pub fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

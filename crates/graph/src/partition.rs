@@ -1,4 +1,4 @@
-//! Which server has which vertex.
+//! Partitions: the owner of each vertex.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Partition {
     parts: u16,
 }
 
-/// How good a partition is for walks: each edge that crosses is a message.
+/// The quality of a partition for walks: each step along a cut edge is a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quality {
     /// Edges between different parts.
@@ -25,7 +25,7 @@ pub struct Quality {
     pub cut: f64,
     /// Vertices of each part.
     pub vertices: Vec<u64>,
-    /// Edges that lead away from each part's vertices.
+    /// Outgoing edges of each part's vertices.
     pub edges: Vec<u64>,
     /// Vertices of the largest part over their mean. 1 is even.
     pub vertices_balance: f64,
@@ -36,10 +36,10 @@ pub struct Quality {
 /// Why a partition cannot be made. The caller, or the writer of the file, is at fault.
 #[derive(Debug, Error)]
 pub enum PartitionError {
-    /// No parts.
+    /// There are no parts.
     #[error("0 parts: 1 to 65535 are possible")]
     NoParts,
-    /// A vertex in a part that there is not.
+    /// A vertex is in a part that does not exist.
     #[error("vertex {vertex} is in part {part}, and there are {parts}")]
     NoSuchPart {
         /// The vertex.
@@ -54,20 +54,20 @@ pub enum PartitionError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A line of the file is not a part.
+    /// A line of the file is not the number of a part.
     #[error("{}: line {line}: `{found}` is not a part: expected 0 to 65534", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What it says, or how it begins.
+        /// Its text, or the beginning.
         found: String,
     },
-    /// Not as many lines as vertices.
+    /// The number of lines is not that of the vertices.
     #[error("{}: {lines} parts for {vertices} vertices: a line for each is right", path.display())]
     Count {
         /// The file.
@@ -89,7 +89,7 @@ impl Partition {
         }
     }
 
-    /// Each vertex in a part by its hash: even, and blind to edges.
+    /// Assigns each vertex by its hash: balanced, regardless of edges.
     pub fn hash(vertices: u32, parts: u16) -> Result<Partition, PartitionError> {
         let parts = Partition::some(parts)?;
         let place = |vertex| (u128::from(mix(vertex)) * u128::from(parts)) >> 64;
@@ -110,7 +110,7 @@ impl Partition {
         if graph.edges() == 0 {
             return Partition::range(graph.vertices(), parts);
         }
-        // A vertex is where the middle of its row is.
+        // A vertex belongs to the part in which the middle of its row lies.
         let part = |pair: &[u64]| {
             let middle = u128::from(pair[0]) + u128::from(pair[1]);
             let part = middle * u128::from(parts) / (2 * u128::from(graph.edges()));
@@ -127,8 +127,8 @@ impl Partition {
         Ok(Partition { owners: owners.collect(), parts })
     }
 
-    /// From a file as METIS writes it: a part's number for each vertex, one a line. There are as
-    /// many parts as the greatest of them says.
+    /// Reads a file as METIS writes it: a part's number for each vertex, one a line. The greatest
+    /// number gives the number of parts.
     pub fn read(path: &Path, vertices: u32) -> Result<Partition, PartitionError> {
         let at = |source| PartitionError::Read { path: path.to_owned(), source };
         let file = std::fs::File::open(path).map_err(at)?;
@@ -172,7 +172,7 @@ impl Partition {
         Ok(Partition { owners, parts })
     }
 
-    /// Writes it as METIS writes one: the part of each vertex in a line, in the order of the
+    /// Writes a file as METIS does: the part of each vertex on a line, in the order of the
     /// vertices.
     pub fn write(&self, path: &Path) -> Result<(), FileError> {
         let mut file = NewFile::create(path)?;
@@ -210,11 +210,11 @@ impl Partition {
         self.parts
     }
 
-    /// What it means for walks over this graph.
+    /// The quality for walks over this graph.
     ///
     /// # Panics
     ///
-    /// If the graph has other vertices than the partition.
+    /// If the partition has another number of vertices than the graph.
     pub fn quality(&self, graph: &Graph) -> Quality {
         assert_eq!(self.owners.len(), graph.vertices() as usize);
         let mut vertices = vec![0; self.parts as usize];

@@ -1,47 +1,48 @@
-//! A graph in numbers.
+//! Statistics of a graph.
 
 use paceline_proto::walk::Graph;
 
-/// What there is to know of a graph before it is walked.
+/// Statistics of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Statistics {
     /// Vertices.
     pub vertices: u64,
     /// Edges; an undirected one counts twice.
     pub edges: u64,
-    /// Edges that lead away from a vertex.
+    /// Outgoing edges of a vertex.
     pub degrees: Degrees,
-    /// Vertices from which no edge leads away.
+    /// Vertices without outgoing edges.
     pub dead_ends: u64,
-    /// Those of them to which none leads either.
+    /// Dead ends that have no incoming edges either.
     pub isolated: u64,
     /// Edges from a vertex to itself.
     pub self_loops: u64,
-    /// Edges that join the same vertices, in the same direction, as another one counted before.
+    /// Edges with the same source and target as an earlier one.
     pub duplicates: u64,
-    /// Components, the direction of edges apart. An isolated vertex is one.
+    /// Weakly connected components. An isolated vertex is one.
     pub components: u64,
     /// Vertices of the largest component.
     pub component_vertices_max: u64,
 }
 
-/// How many edges lead away from a vertex. All 0 of a graph without vertices.
+/// Distribution of out-degrees. All 0 for a graph without vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Degrees {
     /// Least.
     pub min: u64,
-    /// Half of the vertices have as many or less.
+    /// Half of the vertices have at most this degree.
     pub median: u64,
     /// Mean.
     pub mean: f64,
-    /// 99 of 100 vertices have as many or less.
+    /// 99 of 100 vertices have at most this degree.
     pub p99: u64,
     /// Most.
     pub max: u64,
 }
 
 impl Statistics {
-    /// Of this graph. Reads each edge a few times; takes 12 bytes a vertex meanwhile.
+    /// Computes the statistics of a graph. Reads each edge a few times; takes 12 bytes a vertex
+    /// meanwhile.
     pub fn of(graph: &Graph) -> Statistics {
         let vertices = graph.vertices();
         let mut degrees: Vec<u64> =
@@ -92,8 +93,8 @@ impl Degrees {
     }
 }
 
-/// Vertices in sets that join. Source: Tarjan, *Efficiency of a Good But Not Linear Set Union
-/// Algorithm*, JACM 1975; with path halving, and the lower number as the root.
+/// A union-find structure over vertices. Source: Tarjan, *Efficiency of a Good But Not Linear Set
+/// Union Algorithm*, JACM 1975; with path halving, and the lower number as the root.
 struct Components {
     parents: Vec<u32>,
 }

@@ -2,7 +2,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why the network lab could not do what was asked. Each message names the way out.
+/// Why an operation of the network lab failed. Each message names a remedy.
 #[derive(Debug, Error)]
 pub enum NetlabError {
     /// The operating system has no network namespaces.
@@ -30,7 +30,7 @@ pub enum NetlabError {
         /// The Debian packages that hold them.
         packages: Vec<&'static str>,
     },
-    /// The kernel lacks something: a device type, a queue discipline, a filter hook.
+    /// The kernel lacks a device type, a queue discipline or a filter hook.
     #[error("this kernel refuses `{command}`: {reason}; run on loopback instead, without --lab")]
     Unsupported {
         /// The command line.
@@ -46,7 +46,7 @@ pub enum NetlabError {
         /// What it wrote to standard error, or its exit status.
         reason: String,
     },
-    /// A program could not be started or talked to.
+    /// A program could not be started, or its pipes failed.
     #[error("cannot run `{command}`: {source}")]
     Run {
         /// The command line.
@@ -61,7 +61,7 @@ pub enum NetlabError {
         field: &'static str,
         /// Its value.
         value: u64,
-        /// What would be accepted.
+        /// The accepted values.
         range: &'static str,
     },
     /// A node that the lab does not have. Nothing was changed.

@@ -1,7 +1,7 @@
 //! Loss and partitions, by packet filter on the switch.
 //!
-//! All rules stand where packets leave the switch towards a node, so the copies of one multicast
-//! packet are judged receiver by receiver.
+//! All rules apply where packets leave the switch towards a node, so each receiver's copy of a
+//! multicast packet is judged separately.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub(super) struct Faults {
     datagrams: BTreeMap<usize, u32>,
     /// Whether nodes hand over one datagram at a time.
     is_single: bool,
-    /// Whether the filter's table stands.
+    /// Whether the filter's table is installed.
     installed: bool,
 }
 
@@ -28,9 +28,8 @@ impl NetworkLab {
     /// Drops this share of the packets that `from` sends and `to` would receive, unicast and
     /// multicast, each packet independently. Replaces an earlier share of the pair; 0 heals it.
     ///
-    /// A packet here is what the kernel moves at once: for a stream up to a burst of the shaper,
-    /// so the loss a TCP connection sees is coarser than the loss of a wire. Address resolution
-    /// is never dropped.
+    /// A packet here is a unit of the kernel: for a stream up to a burst of the shaper, so a TCP
+    /// connection sees coarser loss than on a wire. ARP packets are never dropped.
     pub fn drop_share(&mut self, from: usize, to: usize, share: f64) -> Result<(), NetlabError> {
         self.check_node(from)?;
         self.check_node(to)?;
@@ -41,7 +40,7 @@ impl NetworkLab {
         self.apply_faults()
     }
 
-    /// Drops everything between two nodes, both ways.
+    /// Drops all packets between two nodes, in both directions.
     pub fn partition(&mut self, a: usize, b: usize) -> Result<(), NetlabError> {
         self.check_node(a)?;
         self.check_node(b)?;

@@ -1,9 +1,9 @@
 //! A network of one machine: every node in a network namespace of its own, all of them on one
 //! bridge, every port shaped in both directions, faults by packet filter.
 //!
-//! [`NetworkLab::build`] makes the network and its `Drop` removes it; what
-//! [`NetworkLab::command_in`] makes of a command runs in a node. Needs Linux, root, and the tools
-//! `ip`, `tc` and (for faults) `nft`; [`available`] says what is missing.
+//! [`NetworkLab::build`] creates the network and its `Drop` removes it; [`NetworkLab::command_in`]
+//! makes a command run in a node. Needs Linux, root, and the tools `ip`, `tc` and (for faults)
+//! `nft`; [`available`] reports which are missing.
 //!
 //! ```no_run
 //! use paceline_netlab::{NetworkLab, Plan};
@@ -22,11 +22,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What stays behind
+//! # Cleanup
 //!
-//! Nothing, once the lab is dropped: processes still in a node are killed with it. A process that
-//! wants its labs removed on Ctrl-C must unwind then, since a signal's default action drops
-//! nothing. What a killed process leaves is removed by the next build of any process ([`sweep`]).
+//! Dropping the lab removes everything, and kills processes that are still in a node. A process
+//! that wants its labs removed on Ctrl-C must unwind then, since the default action of a signal
+//! drops nothing. The next build of any process removes what a killed process left ([`sweep`]).
 
 mod error;
 mod faults;

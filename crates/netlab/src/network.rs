@@ -16,9 +16,9 @@ static LABS: AtomicUsize = AtomicUsize::new(0);
 /// The node's end of a link shapes what the node sends, the switch's end what it receives. Streams
 /// use the congestion control `cubic`.
 ///
-/// Multicast reaches every node, whether it has joined or not, as on a switch that does not listen
-/// to IGMP (`mcast_snooping 0`): with snooping the bridge would want a querier, or forget who has
-/// joined. Each node has a route for all groups through `e0`.
+/// Multicast reaches every node, whether it has joined or not, as on a switch without IGMP snooping
+/// (`mcast_snooping 0`): with snooping the bridge needs a querier, or it forgets who has joined.
+/// Each node has a route for all groups through `e0`.
 #[derive(Debug)]
 pub struct NetworkLab {
     plan: Plan,
@@ -64,7 +64,8 @@ impl NetworkLab {
         );
         tool::run_with_input("ip", &["-n", &switch, "-batch", "-"], &port)?;
         let address = self.address(node);
-        // The kernel's default, whatever this machine prefers: figures must not depend on that.
+        // The kernel's default, and not this machine's setting, so that figures do not depend on
+        // it.
         let device = format!(
             "addr add {address}/24 dev e0 noprefixroute\n\
              link set e0 address {}\nlink set e0 up\nlink set lo up\n\
@@ -72,8 +73,8 @@ impl NetworkLab {
              route add 224.0.0.0/4 dev e0\n",
             hardware_address(node),
         );
-        // All namespaces share one table of neighbours that were found, of 1,024 entries by
-        // default: 33 nodes that all talk to each other do not fit.
+        // All namespaces share one neighbour table, of 1,024 entries by default: too few for 33
+        // nodes that all talk to each other.
         let device =
             (0..self.nodes()).filter(|&other| other != node).fold(device, |lines, other| {
                 let (address, hardware) = (self.address(other), hardware_address(other));
@@ -111,8 +112,8 @@ impl NetworkLab {
         format!("{}sw", self.prefix)
     }
 
-    /// The same command, run inside a node. Program, arguments, environment and working directory
-    /// are taken over; redirections are the caller's to set on what is returned.
+    /// Makes a command run inside a node. Takes over program, arguments, environment and working
+    /// directory; the caller must set redirections on the result.
     pub fn command_in(&self, node: usize, command: Command) -> Command {
         let mut inside = tool::command("ip");
         inside
@@ -154,7 +155,7 @@ fn shape(namespace: &str, device: &str, port: Port) -> Result<(), NetlabError> {
 
 impl Drop for NetworkLab {
     fn drop(&mut self) {
-        // Nothing can be returned from here; what stays is removed by the next build.
+        // `drop` cannot return an error; the next build removes the rest.
         let _ = sweep::remove(&sweep::namespaces(&self.prefix));
     }
 }

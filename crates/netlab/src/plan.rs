@@ -18,7 +18,7 @@ const PORT_BURST_BYTES_MIN: u64 = 3 * 1514;
 /// The smallest queue of [`Port::of_rate`].
 const PORT_QUEUE_BYTES_MIN: u64 = 64 << 10;
 
-/// How the port of a node is shaped, both ways.
+/// Shaping of a node's port, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its rate, bits per second, 100 kbit to 100 Gbit.
@@ -30,12 +30,12 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port as a slow link is: its burst is what the rate carries in 4 ms, at least three full
+    /// A port like a slow link: its burst is what the rate carries in 4 ms, at least three full
     /// frames (4,542 bytes), and its queue what it carries in 50 ms, at least 64 KiB.
     ///
-    /// A burst of 80 kB, as a lab has it for streams, is 70 ms of a link of 9 Mbit: a sender that
-    /// paces itself by milliseconds would not see the link at all. Trains of datagrams that are
-    /// longer than the burst are cut into frames by the shaper.
+    /// The lab's default burst of 80 kB, which suits streams, is 70 ms of a link of 9 Mbit: a
+    /// sender that paces itself by milliseconds would not notice the link at all. The shaper cuts
+    /// trains of datagrams that are longer than the burst into frames.
     pub fn of_rate(rate_bits_per_second: u64) -> Port {
         let bytes_in = |milliseconds: u64| rate_bits_per_second / 8_000 * milliseconds;
         Port {
@@ -69,7 +69,7 @@ pub struct Plan {
     /// Two TCP senders into one port then lose tens of packets a second at 100 Mbit and none at
     /// 1 Gbit; with half of it, hundreds. A full queue delays by 42 ms at 100 Mbit.
     pub queue_bytes_max: u64,
-    // Ports that are shaped otherwise, by node.
+    // Ports with other shaping, by node.
     ports: BTreeMap<usize, Port>,
 }
 
@@ -96,7 +96,7 @@ impl Plan {
         self
     }
 
-    /// How the port of a node is shaped.
+    /// The shaping of a node's port.
     pub fn port(&self, node: usize) -> Port {
         let Plan { rate_bits_per_second, burst_bytes, queue_bytes_max, .. } = *self;
         let common = Port { rate_bits_per_second, burst_bytes, queue_bytes_max };

@@ -1,4 +1,4 @@
-//! Namespace names that tell who made them, and the removal of what a killed process left.
+//! Namespace names that identify the process that made them, and the removal of leftovers.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use super::{NetlabError, tool};
 const PREFIX: &str = "paceline-";
 const NAMESPACES: &str = "/run/netns";
 
-/// The process that made a namespace. The start time tells a process from a later one that was
-/// given the same id.
+/// The process that made a namespace. The start time distinguishes it from a later process with the
+/// same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pid: u32,

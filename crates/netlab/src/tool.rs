@@ -1,4 +1,4 @@
-//! The programs the lab drives, and what the process must be allowed.
+//! The programs that the lab runs, and the privileges that the process needs.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::NetlabError;
 /// Capabilities by bit number in `/proc/self/status`.
 const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
 
-/// What the kernel or a tool says when it lacks a feature.
+/// Messages of the kernel or a tool for a missing feature.
 const UNSUPPORTED: [&str; 6] = [
     "not supported",
     "not permitted",
@@ -19,10 +19,10 @@ const UNSUPPORTED: [&str; 6] = [
     "Protocol not available",
 ];
 
-/// Says whether a lab can be built here: Linux, root with its capabilities, `ip` and `tc`.
+/// Checks whether a lab can be built here: Linux, root with its capabilities, `ip` and `tc`.
 ///
-/// `nft` is looked for when the first fault is asked for. A kernel without bridges, veth pairs or
-/// tbf shows only when a lab is built, as [`NetlabError::Unsupported`].
+/// The first fault checks for `nft`. A kernel without bridges, veth pairs or tbf is only detected
+/// when a lab is built, as [`NetlabError::Unsupported`].
 pub fn available() -> Result<(), NetlabError> {
     if !cfg!(target_os = "linux") {
         return Err(NetlabError::NotLinux);
@@ -54,7 +54,7 @@ fn permitted() -> Result<(), NetlabError> {
     Err(NetlabError::NotPermitted { missing: missing.join(", ") })
 }
 
-/// Says which of these tools cannot be found.
+/// Checks that these tools exist, and names missing ones.
 pub(super) fn require(tools: &[&'static str]) -> Result<(), NetlabError> {
     let missing: Vec<_> = tools.iter().copied().filter(|tool| find(tool).is_none()).collect();
     if missing.is_empty() {
@@ -120,7 +120,8 @@ fn exchange(command: &mut Command, input: &str) -> std::io::Result<Output> {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().expect("standard input was piped");
-    // A tool that fails early closes its input; its own message says more than the broken pipe.
+    // A tool that fails early closes its input; its own message is more useful than the broken
+    // pipe.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     child.wait_with_output()

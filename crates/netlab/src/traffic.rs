@@ -1,4 +1,4 @@
-//! What the shapers of a port have let through.
+//! Traffic through the shapers of a port.
 
 use std::time::Instant;
 
@@ -6,20 +6,20 @@ use serde::Deserialize;
 
 use super::{NetlabError, NetworkLab, tool};
 
-/// What has passed a shaper since the lab was built.
+/// Traffic through a shaper since the lab was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Traffic {
-    /// Bytes of Ethernet frames, with their headers, without preamble, gap and checksum; those of
-    /// a train are counted as the frames that it becomes.
+    /// Bytes of Ethernet frames, with their headers, without preamble, gap and checksum; a train
+    /// counts as the frames that it becomes.
     pub bytes: u64,
     /// Frames.
     pub packets: u64,
-    /// Frames, or trains, that found no room in the queue.
+    /// Frames, or trains, dropped because the queue was full.
     #[serde(rename = "drops")]
     pub dropped: u64,
 }
 
-/// What had passed a node's port at some time, both ways.
+/// Traffic through a node's port at some time, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortTraffic {
     /// To the node, and when it was looked at.
@@ -29,8 +29,8 @@ pub struct PortTraffic {
 }
 
 impl NetworkLab {
-    /// What has passed a node's port so far. Asks `tc` twice, which takes some milliseconds, and
-    /// more on a busy machine: so each count has an instant of its own, from the middle of asking.
+    /// Traffic through a node's port so far. Runs `tc` twice, which takes some milliseconds, and
+    /// more on a busy machine: so each count has an instant of its own, the middle of its run.
     pub fn traffic(&self, node: usize) -> Result<PortTraffic, NetlabError> {
         self.check_node(node)?;
         Ok(PortTraffic {
@@ -52,7 +52,7 @@ fn passed(namespace: &str, device: &str) -> Result<(Instant, Traffic), NetlabErr
     Ok((at, traffic))
 }
 
-/// Reads what `tc -s -j qdisc show` prints.
+/// Parses the output of `tc -s -j qdisc show`.
 fn read(said: &str) -> Option<Traffic> {
     #[derive(Deserialize)]
     struct Discipline {

@@ -10,14 +10,14 @@ use tempfile::NamedTempFile;
 use crate::files::{FileError, Ids, keep, temporary, write_npy_header};
 use crate::walk::Paths;
 
-/// What fills a row behind the last vertex of its walk.
+/// Padding of a row after the last vertex of its walk.
 const NO_VERTEX: i64 = -1;
 
 /// Bytes read and written at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A file that is being written. The array's header states how long the longest walk is, so rows
-/// are kept beside it, each with its length, until the last one has come.
+/// A file that is being written. The array's header states the length of the longest walk, so rows
+/// are kept in a second file, each with its length, until the last one has come.
 pub struct Rows {
     path: PathBuf,
     spool: BufWriter<NamedTempFile>,
@@ -37,7 +37,7 @@ impl Rows {
         Ok(Rows { path: path.to_owned(), spool, walks: 0, width: 0 })
     }
 
-    /// Writes a block of paths. The row of a path without any vertex is empty.
+    /// Writes a block of paths. A path without any vertex becomes an empty row.
     pub fn append(&mut self, paths: &Paths, ids: &Ids) -> Result<(), FileError> {
         let Rows { path, spool, walks, width } = self;
         let mut row = |vertices: &[u32]| -> io::Result<()> {

@@ -18,8 +18,8 @@ pub struct Columns {
     path: PathBuf,
     writer: SerializedFileWriter<NamedTempFile>,
     values: Vec<i64>,
-    /// Whether there is an entry: 1, or the list is empty: 0. And whether it goes on with the list
-    /// before it: 1, or begins one: 0.
+    /// Definition level: 1 for an entry, 0 for an empty list. Repetition level: 1 within a list, 0
+    /// at its beginning.
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
 }
@@ -51,7 +51,7 @@ impl Columns {
         let mut group = self.writer.next_row_group()?;
         let walks = paths.iter().map(|(walk, _)| walk as i64).collect();
         let id = |vertex: &u32| ids.id(*vertex) as i64;
-        // A path without its source is one that was not walked: those are not handed out.
+        // A path without a source was not walked; such paths are never handed out.
         let sources = paths.iter().map(|(_, path)| path.first().map_or(-1, id)).collect();
         for column in [walks, sources] as [Vec<i64>; 2] {
             if let Some(mut out) = group.next_column()? {

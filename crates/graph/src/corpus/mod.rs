@@ -1,4 +1,4 @@
-//! Walks in files: paths, where they end, where they pass.
+//! Files of walks: paths, their ends, and visits of vertices.
 //!
 //! Paths are written in the order of the walks, as [`Job::paths`](crate::walk::Job::paths) or
 //! another source yields them, so a file of any length takes the memory of a few blocks. Files name
@@ -23,29 +23,30 @@ use crate::files::{FileError, Ids, NewFile, append_number};
 use crate::walk::Paths;
 use partial::PartialFile;
 
-/// How paths are written down.
+/// The format of a file of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A walk a line, its vertices between blanks: a corpus as word2vec and its kin read it. The
-    /// numbers of walks are those of the lines, from 0.
+    /// A walk on each line, its vertices between blanks: a corpus for word2vec and similar
+    /// programs. Walks are numbered by line, from 0.
     Text,
-    /// A vertex a line, under the heading `walk,step,vertex`: what pandas reads without further
-    /// ado and groups by walk.
+    /// A vertex on each line, under the heading `walk,step,vertex`: pandas reads it directly and
+    /// groups it by walk.
     Csv,
-    /// A NumPy array of `int64`, a walk a row, as wide as the longest walk; -1 behind the last
-    /// vertex of a shorter one. Takes as much again on the disk while it is written.
+    /// A NumPy array of `int64`, a walk in each row, as wide as the longest walk; -1 fills the rows
+    /// of shorter ones. Needs twice its size on the disk while it is written.
     Npy,
     /// A walk a row: `walk`, `source` and `path`, a list. Only with the feature `parquet`.
     Parquet,
 }
 
 impl Format {
-    /// By a file's name: `.csv`, `.npy`, `.parquet`; else text. `.gz` behind text does not count.
+    /// Chosen by a file's name: `.csv`, `.npy`, `.parquet`; else text. Ignores `.gz` after the
+    /// ending of text.
     pub fn of(path: &Path) -> Format {
         Format::named(path).unwrap_or(Format::Text)
     }
 
-    /// The same, but none if the name ends neither in those nor in `.txt`.
+    /// Like [`Format::of`], but `None` if the name has neither of these endings nor `.txt`.
     pub fn named(path: &Path) -> Option<Format> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let (_, end) = name.strip_suffix(".gz").unwrap_or(&name).rsplit_once('.')?;
@@ -75,7 +76,7 @@ impl Format {
 pub struct Corpus<'a> {
     ids: &'a Ids,
     out: Out,
-    /// Walks that it has.
+    /// Walks in the file.
     walks: u64,
 }
 
@@ -86,13 +87,13 @@ enum Out {
     Parquet(Box<columns::Columns>),
 }
 
-/// Where text goes.
+/// The destination of text.
 enum Lines {
     New(NewFile),
     Partial(PartialFile),
 }
 
-/// Paths that a thread puts into text at once.
+/// Number of paths that a thread formats at once.
 const PATHS: usize = 512;
 
 const HEADING: &[u8] = b"walk,step,vertex\n";
@@ -118,14 +119,13 @@ impl<'a> Corpus<'a> {
         Ok(Corpus { ids, out, walks: 0 })
     }
 
-    /// Begins a file that another run can go on with if this one does not finish it, or goes on
-    /// with one. Text and CSV only, and not compressed: the file is the one that a single run
-    /// writes, byte by byte.
+    /// Begins a file that a later run can resume, or resumes one. Text and CSV only, and not
+    /// compressed: the result equals the file of a single run, byte by byte.
     ///
-    /// What there is has the name of the file and `.partial` behind it. A journal beside it, with
-    /// `.json` behind that, says how much of it is good and what `origin` it is of; it is written
-    /// every two seconds, once all that it speaks of is on the disk. So a run that is killed loses
-    /// two seconds.
+    /// The unfinished file has the name of the file and `.partial` after it. A journal, with
+    /// `.json` after that, records how much of it is valid and its `origin`; it is written every
+    /// two seconds, once the data that it covers is on the disk. So a run that is killed loses two
+    /// seconds.
     pub fn resumable(
         path: &Path,
         format: Format,
@@ -151,7 +151,7 @@ impl<'a> Corpus<'a> {
         self.walks
     }
 
-    /// Writes a block of paths. Those that the file has are passed over.
+    /// Writes a block of paths. Skips those that the file has already.
     ///
     /// # Panics
     ///
@@ -191,8 +191,8 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Leaves the file to another run, if it is resumable; what is kept has this name. Of others
-    /// nothing is left.
+    /// Leaves the file for a later run, if it is resumable, and returns the name of the unfinished
+    /// file. Removes a file that is not resumable.
     pub fn suspend(self) -> Result<Option<PathBuf>, FileError> {
         match self.out {
             Out::Text(_, Lines::Partial(file)) => file.suspend().map(Some),
@@ -200,7 +200,7 @@ impl<'a> Corpus<'a> {
         }
     }
 
-    /// Gives the file its name.
+    /// Completes the file under its name.
     pub fn finish(self) -> Result<(), FileError> {
         match self.out {
             Out::Text(_, Lines::New(file)) => file.finish(),

@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::{FileError, keep, open_unlinked, temporary};
 
-/// What the walks of a file hang on, by name: the graph, the kind of walk, the seed and so on. A
-/// file goes on only with the same.
+/// The parameters that determine the walks of a file, by name: the graph, the kind of walk, the
+/// seed and so on. Only a run with the same parameters resumes a file.
 pub type Origin = BTreeMap<String, String>;
 
-/// What to do with what an earlier run left.
+/// What to do with the unfinished file of an earlier run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Earlier {
-    /// Refuse to write over it.
+    /// Refuse to overwrite it.
     Refuse,
     /// Resume it; begin a new file if an earlier run left none.
     Resume,
 }
 
-/// A file under another name, `.partial` behind its own, until it is whole. Beside it stands a
-/// journal, in JSON, of how much of it is good.
+/// A file named `.partial` after its own name until it is complete, with a journal, in JSON, of how
+/// much of it is valid.
 pub struct PartialFile {
     path: PathBuf,
     partial: PathBuf,
@@ -33,12 +33,12 @@ pub struct PartialFile {
     noted_at: Instant,
 }
 
-/// What there is of a file. Only what is on the disk is noted.
+/// The journal of a file. It covers only data that is on the disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Journal {
     version: u32,
     origin: Origin,
-    /// Walks that are whole, from the first on.
+    /// Complete walks, from the first on.
     walks: u64,
     /// Bytes that they take.
     bytes: u64,
@@ -46,19 +46,19 @@ struct Journal {
 
 const VERSION: u32 = 1;
 
-/// How often the journal is written: what a killed run loses at most.
+/// How often the journal is written, which bounds the loss of a killed run.
 const NOTE_EVERY: Duration = Duration::from_secs(2);
 
 /// Bytes written to the system at once.
 const WRITE_BYTES: usize = 1 << 20;
 
 impl PartialFile {
-    /// Begins a file, or goes on with one.
+    /// Begins a file, or resumes one.
     pub fn open(path: &Path, origin: &Origin, earlier: Earlier) -> Result<PartialFile, FileError> {
         let partial = behind(path, ".partial");
         let journal_path = behind(&partial, ".json");
         let found = match fs::read(&journal_path) {
-            // A journal of nothing: the file was taken away, or a run ended as it was finished.
+            // The journal has no file: it was removed, or a run ended while it completed the file.
             Ok(_) if !partial.exists() => None,
             Ok(text) => Some(Journal::parse(&journal_path, &text)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -101,7 +101,7 @@ impl PartialFile {
         self.journal.bytes == 0
     }
 
-    /// All walks before this one are written. Notes it from time to time.
+    /// Marks all walks before this one as written. Writes the journal from time to time.
     pub fn set_walks(&mut self, walks: u64) -> Result<(), FileError> {
         self.journal.walks = walks;
         if self.noted_at.elapsed() < NOTE_EVERY {
@@ -110,13 +110,13 @@ impl PartialFile {
         self.note()
     }
 
-    /// Keeps it as it is, to go on later; what is kept has this name.
+    /// Keeps the unfinished file for a later run, and returns its name.
     pub fn suspend(mut self) -> Result<PathBuf, FileError> {
         self.note()?;
         Ok(self.partial)
     }
 
-    /// Gives the file its name, in the place of what had it.
+    /// Gives the file its name, replacing an earlier one.
     pub fn finish(mut self) -> Result<(), FileError> {
         self.note()?;
         let journal = behind(&self.partial, ".json");
@@ -125,7 +125,7 @@ impl PartialFile {
         fs::remove_file(&journal).map_err(|source| FileError::system(&journal, source))
     }
 
-    /// Puts on the disk what was written, and then says so.
+    /// Synchronises the data, and then writes the journal.
     fn note(&mut self) -> Result<(), FileError> {
         let written = self.out.flush().and_then(|()| self.out.get_ref().sync_data());
         written.map_err(|source| FileError::system(&self.partial, source))?;
@@ -166,7 +166,7 @@ impl Journal {
         }
     }
 
-    /// Checks that it is of walks of the same origin.
+    /// Checks that the file has the same origin.
     fn check(&self, partial: &Path, origin: &Origin) -> Result<(), FileError> {
         let names: std::collections::BTreeSet<&String> =
             self.origin.keys().chain(origin.keys()).collect();
@@ -186,7 +186,7 @@ impl Journal {
     }
 }
 
-/// Opens the file for this process alone, and cuts off what is not noted.
+/// Locks the file for this process, and truncates it to the journal.
 fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
     let at = |source| FileError::system(partial, source);
     let mut options = OpenOptions::new();
@@ -209,9 +209,9 @@ fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
 
 const TAKEN: &str = "another process is writing it";
 
-/// True if no other process has it; from now on this one has.
+/// True if this process holds the lock now.
 fn is_free(file: &File) -> bool {
-    // Not every file system has locks; what they guard against is a mistake of the user.
+    // Not every file system has locks; they only guard against a mistake of the user.
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 

@@ -1,4 +1,4 @@
-//! What is counted of walks, as CSV.
+//! Counts of walks, as CSV.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Whether two graphs are the same.
+//! Digests, by which graphs are compared.
 
 use super::NamedGraph;
 
@@ -27,7 +27,7 @@ impl NamedGraph {
 struct Hash(blake3::Hasher, Vec<u8>);
 
 impl Hash {
-    /// Hashes an array, and behind it its length: where one ends and the next begins counts too.
+    /// Hashes an array and then its length, so that boundaries between arrays count too.
     fn array<const N: usize>(&mut self, entries: impl Iterator<Item = [u8; N]>) {
         let mut count = 0u64;
         for entry in entries {

@@ -9,10 +9,10 @@ use super::ids::Loose;
 use super::input::{BLOCK_BYTES, BlockError, Blocks, Plain, lines};
 use super::{NamedGraph, Options};
 
-/// What stands in a line of an edge list behind the two ids.
+/// The fields of a line after the two ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// Nothing of interest: what there is, is not looked at.
+    /// Ignored, if there are any.
     Ends,
     /// A weight.
     Weight,
@@ -22,14 +22,14 @@ pub enum Columns {
     WeightLabel,
 }
 
-/// Vertices that a comment may promise for each edge that comes. A file of a few bytes does not get
-/// an array of gigabytes.
+/// Vertices that a comment may announce for each edge of the file, so that a file of a few bytes
+/// does not allocate gigabytes.
 const PROMISED_PER_EDGE_MAX: u64 = 64;
 
-/// And in any case.
+/// Vertices that it may announce in any case.
 const PROMISED_MAX: u64 = 1 << 20;
 
-/// What the beginning of a file says of the rest.
+/// The layout, found at the beginning of a file.
 #[derive(Clone, Copy, Default)]
 struct Head {
     columns: Option<Columns>,
@@ -50,7 +50,7 @@ struct Piece {
     lines: u64,
 }
 
-/// What is wrong with a line: which one, from 0 in its block, and where it begins there.
+/// The fault of a line: its number, from 0 in its block, and where it begins there.
 struct Fault {
     line: u64,
     begin: usize,

@@ -1,4 +1,4 @@
-//! What can be wrong with a file.
+//! Errors of files.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Printable;
 
-/// Why a graph cannot be read from a file or written to one. Nothing is left half done.
+/// Why a graph cannot be read from a file or written to one. No partial result is left.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The system refuses.
@@ -28,33 +28,33 @@ pub enum FileError {
         /// What the decompressor says.
         source: std::io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is invalid.
     #[error("{}: line {line}: `{found}`: {wanted}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What it says, or how it begins.
+        /// Its text, or the beginning.
         found: String,
-        /// What is wrong with that, and what would be right.
+        /// The fault, and what is expected.
         wanted: String,
     },
-    /// The content is not what it should be.
+    /// The content is invalid.
     #[error("{}: {wrong}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The fault, and what is expected.
         wrong: String,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{}: no edges in it", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
-    /// What an earlier run left of it is not to be written over.
+    /// An earlier run left an unfinished file, which must not be overwritten.
     #[error(
         "{}: an earlier run left it unfinished: go on with it, or remove it and its journal, .json \
          behind its name",
@@ -64,7 +64,7 @@ pub enum FileError {
         /// The file that is there.
         path: PathBuf,
     },
-    /// The rows in it are no graph.
+    /// Its rows are not a valid graph.
     #[error("{}: {source}", path.display())]
     Graph {
         /// The file.

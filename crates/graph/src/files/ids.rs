@@ -9,25 +9,25 @@ use super::NamedGraph;
 use super::error::FileError;
 use crate::csr::{self, Rows};
 
-/// What a graph's vertices are called outside, in ascending order.
+/// The external ids of a graph's vertices, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ids(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// What they are called here.
+    /// The numbers of the vertices themselves.
     Identity(u32),
     /// These.
     Sorted(Vec<u64>),
 }
 
 impl Ids {
-    /// Vertices called what they are.
+    /// The numbers of the vertices as their ids.
     pub fn identity(vertices: u32) -> Ids {
         Ids(Kind::Identity(vertices))
     }
 
-    /// These, which must ascend; none if they do not, or are too many.
+    /// Ids that must ascend; `None` if they do not, or are too many.
     pub fn sorted(ids: Vec<u64>) -> Option<Ids> {
         let vertices = u32::try_from(ids.len()).ok()?;
         if ids.windows(2).any(|pair| pair[0] >= pair[1]) {
@@ -53,7 +53,7 @@ impl Ids {
         }
     }
 
-    /// The vertex of an id, if there is one.
+    /// The vertex with this id, if it exists.
     pub fn vertex(&self, id: u64) -> Option<Vertex> {
         match &self.0 {
             Kind::Identity(vertices) => (id < u64::from(*vertices)).then_some(id as Vertex),
@@ -74,7 +74,7 @@ impl Ids {
         self.len() == 0
     }
 
-    /// True if each vertex is called what it is here.
+    /// True if each vertex has its number as its id.
     pub fn is_identity(&self) -> bool {
         matches!(self.0, Kind::Identity(_))
     }
@@ -158,7 +158,7 @@ impl Loose {
             return Err(FileError::content(path, wrong));
         }
         let mut ends: Vec<(Vertex, Vertex)> = Vec::with_capacity(self.edges);
-        // Each piece goes as soon as it is done with.
+        // Each piece is freed once it is converted.
         for piece in self.pieces {
             match piece {
                 Ends::Narrow(piece) => ends.par_extend(

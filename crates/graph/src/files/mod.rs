@@ -1,7 +1,7 @@
 //! Graphs in files: edge lists, METIS, `.npz`, Parquet.
 //!
-//! Vertices of a file have ids of up to 64 bits. Those of a graph are numbers from 0 without gaps;
-//! they follow the ids in ascending order, and [`Ids`] leads back.
+//! Vertices of a file have ids of up to 64 bits. Those of a graph are numbers from 0 without gaps,
+//! in the ascending order of the ids; [`Ids`] maps them back.
 
 mod digest;
 mod edges;
@@ -37,10 +37,10 @@ use crate::csr;
 pub struct NamedGraph {
     /// The graph.
     pub graph: Graph,
-    /// What its vertices are called outside.
+    /// The external ids of its vertices.
     pub ids: Ids,
-    /// Weights as they were given, row by row, if edges have any. The graph itself has them in
-    /// another form, which does not lead back.
+    /// Weights as they were given, row by row, if edges have any. The graph itself keeps them in
+    /// another form, from which they cannot be restored.
     pub weights: Option<Vec<f32>>,
 }
 
@@ -52,7 +52,7 @@ impl From<Graph> for NamedGraph {
     }
 }
 
-/// How a graph is written down.
+/// The format of a graph's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// An edge a line: two ids, then perhaps a weight and a label, between blanks, tabs or commas.
@@ -91,12 +91,12 @@ impl Format {
 /// How a file is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// How it is written. Default: by its name.
+    /// Its format. Default: by its name.
     pub format: Option<Format>,
-    /// What the columns of an edge list are. Default: by how many its first line has: ends, then a
-    /// weight, then a label.
+    /// The columns of an edge list. Default: by the number of fields in its first line: ends, then
+    /// a weight, then a label.
     pub columns: Option<Columns>,
-    /// What becomes of its edges. Default: they stay as they are.
+    /// How its edges are changed. Default: not at all.
     pub edges: csr::Options,
 }
 
@@ -106,8 +106,8 @@ impl Options {
     }
 }
 
-/// Reads a graph. Edge lists and METIS files may be compressed by gzip or zstd; what they are is
-/// seen from their content.
+/// Reads a graph. Edge lists and METIS files may be compressed by gzip or zstd, which is detected
+/// from their content.
 ///
 /// While loading, an edge takes 16 to 24 bytes, 8 less if all ids are below 2^32, and 5 more if it
 /// has a weight and a label.
@@ -120,7 +120,7 @@ pub fn read(path: &Path, options: &Options) -> Result<NamedGraph, FileError> {
     }
 }
 
-/// The same of bytes in memory. `path` names them in errors, and says the format.
+/// Like [`read`], from bytes in memory. `path` names them in errors, and gives the format.
 pub fn read_bytes(path: &Path, bytes: Vec<u8>, options: &Options) -> Result<NamedGraph, FileError> {
     match options.format_of(path) {
         #[cfg(feature = "parquet")]
@@ -142,18 +142,18 @@ fn read_from(
     }
 }
 
-/// Writes a graph in the format that the file's name asks for ([`Format::of`]).
+/// Writes a graph in the format of the file's name ([`Format::of`]).
 ///
-/// [`write_as`] says what becomes of what a format cannot hold.
+/// [`write_as`] lists what a format cannot store.
 pub fn write(path: &Path, named: &NamedGraph) -> Result<(), FileError> {
     write_as(path, Format::of(path), named)
 }
 
 /// Writes a graph in a format.
 ///
-/// What a format cannot hold is refused, with these exceptions: edge lists lose isolated vertices
-/// if ids have gaps, and give edges with a label and no weight the weight 1; METIS and Parquet
-/// lose labels; METIS calls vertices by their numbers from 1.
+/// Refuses what a format cannot store, with these exceptions: edge lists lose isolated vertices if
+/// ids have gaps, and give edges with a label and no weight the weight 1; METIS and Parquet lose
+/// labels; METIS numbers vertices from 1.
 pub fn write_as(path: &Path, format: Format, named: &NamedGraph) -> Result<(), FileError> {
     let at = |source| FileError::system(path, source);
     match format {

@@ -4,9 +4,9 @@
 
 use std::io::{self, Read, Write};
 
-/// What an array's header says, and its entries to come.
+/// The header of an array, and a reader of its entries.
 pub struct Array<R> {
-    /// How entries are written: `<i4` and the like.
+    /// The type of entries: `<i4` and the like.
     descr: String,
     /// Entries along each axis.
     pub shape: Vec<u64>,
@@ -106,7 +106,7 @@ impl<R: Read> Array<R> {
             wrong(format!("entries are `{}`: whole and real numbers can be read", self.descr))
         })?;
         let count = self.count()?;
-        // What a header says is believed as it comes true.
+        // Memory grows with the entries read: the header may be wrong.
         let mut entries = Vec::with_capacity(count.min(1 << 20) as usize);
         let mut bytes = vec![0; ENTRIES * entry_type.size];
         let mut left = count;

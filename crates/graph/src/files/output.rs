@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files that are replaced atomically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,8 +11,8 @@ use tempfile::NamedTempFile;
 use super::NamedGraph;
 use super::error::FileError;
 
-/// A file that is being written, under another name in the same folder. [`NewFile::finish`] gives
-/// it its name, in the place of what had it; without that nothing is left of it.
+/// A file that is being written, under another name in the same folder. [`NewFile::finish`] renames
+/// it, replacing an earlier file; otherwise it is removed.
 ///
 /// Text is compressed by gzip if the name ends in `.gz`.
 pub struct NewFile {
@@ -77,7 +77,7 @@ impl Write for NewFile {
 }
 
 /// Opens a file to write, as the options say, but never through a symbolic link: in a folder where
-/// others may make files, a link would lead what is written into a file of their choice.
+/// others may create files, a link could redirect the output into a file of their choice.
 ///
 /// # Errors
 /// As [`OpenOptions::open`], and if the path is a symbolic link.

@@ -1,4 +1,4 @@
-//! The stochastic block model: whether two vertices are joined hangs on their blocks.
+//! The stochastic block model: the probability of an edge depends on the blocks of its ends.
 //!
 //! Source: Holland, Laskey and Leinhardt, *Stochastic Blockmodels: First Steps*, Social Networks
 //! 1983. Pairs that are not joined are skipped by geometric draws: Batagelj and Brandes, *Efficient
@@ -22,7 +22,7 @@ pub struct Blocks {
     probabilities: Vec<Vec<f64>>,
 }
 
-/// Edges to expect of one stream of random numbers.
+/// Expected edges of one stream of random numbers.
 const CHUNK_EDGES: f64 = 65_536.0;
 
 /// Some of the pairs between two blocks, or within one.
@@ -69,7 +69,7 @@ impl Blocks {
         &self.sizes
     }
 
-    /// Draws the graph. What it costs goes by edges, not by pairs.
+    /// Draws the graph. The time grows with the edges, not with the pairs.
     pub fn generate(&self, seed: u64) -> Graph {
         let begins: Vec<u32> = self
             .sizes

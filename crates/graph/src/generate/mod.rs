@@ -1,4 +1,4 @@
-//! Graphs drawn at random. The same seed gives the same graph, whatever the number of threads.
+//! Random graphs. The same seed gives the same graph, whatever the number of threads.
 
 mod blocks;
 mod rmat;
@@ -12,19 +12,19 @@ use thiserror::Error;
 /// Why a generator cannot draw a graph. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenerateError {
-    /// More vertices than a graph has numbers for, or none.
+    /// No vertices, or more than a graph can number.
     #[error("{0} vertices: 1 to {max} are possible", max = Graph::VERTICES_MAX)]
     Vertices(u64),
     /// An edge probability that is not between 0 and 1.
     #[error("{0} is not a probability: expected 0 to 1")]
     Probability(String),
-    /// RMAT's four probabilities are not one in sum.
+    /// The sum of RMAT's four probabilities is not 1.
     #[error("the probabilities of the quadrants sum up to {0}: 1 is right")]
     Quadrants(String),
     /// RMAT of a scale out of range.
     #[error("scale {0}: 0 to 31 is possible")]
     Scale(u32),
-    /// A matrix that does not fit the blocks.
+    /// The matrix does not match the blocks.
     #[error(
         "{blocks} blocks want a symmetric matrix of {blocks} x {blocks} probabilities: {found}"
     )]

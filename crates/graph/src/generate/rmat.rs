@@ -10,20 +10,22 @@ use rayon::prelude::*;
 use super::GenerateError;
 use crate::csr::{Edges, Options, Rows};
 
-/// A graph of `2^scale` vertices with a few of many edges and many of few.
+/// A graph of `2^scale` vertices with a skewed distribution of degrees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rmat {
     /// Vertices, as a power of two: 0 to 31.
     pub scale: u32,
     /// Edges drawn, for each vertex. Default 16.
     pub edge_factor: u32,
-    /// Probabilities of the quadrants: from and to a vertex of the lower half, to the upper one,
-    /// from the upper one, both. Default 0.57, 0.19, 0.19, 0.05.
+    /// Probabilities of the quadrants: edges within the lower half of the vertices, from the lower
+    /// to the upper, from the upper to the lower, and within the upper half. Default 0.57, 0.19,
+    /// 0.19, 0.05.
     pub quadrants: [f64; 4],
     /// Whether vertex ids are permuted at random, so that they do not correlate with degrees, as in
     /// Graph500. Default true.
     pub shuffle: bool,
-    /// What becomes of the edges drawn. Default nothing: directed, with duplicates and self-loops.
+    /// How the drawn edges are changed. Default: not at all, so directed, with duplicates and
+    /// self-loops.
     pub options: Options,
 }
 
@@ -31,7 +33,7 @@ pub struct Rmat {
 const CHUNK: usize = 1 << 16;
 
 impl Rmat {
-    /// With the defaults of all else.
+    /// The defaults, with this scale.
     pub fn new(scale: u32) -> Rmat {
         Rmat {
             scale,
@@ -42,7 +44,7 @@ impl Rmat {
         }
     }
 
-    /// Draws the graph. Holds 8 bytes an edge beside it.
+    /// Draws the graph. Takes 8 bytes for each drawn edge besides it.
     pub fn generate(&self, seed: u64) -> Result<Graph, GenerateError> {
         if self.scale > 31 {
             return Err(GenerateError::Scale(self.scale));
@@ -58,7 +60,7 @@ impl Rmat {
         let mut ends = vec![(0, 0); vertices as usize * self.edge_factor as usize];
         let bounds = self.bounds();
         ends.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, ends)| {
-            // Stream 0 deals out ids.
+            // Stream 0 permutes the ids.
             let mut rng = Rng::new(seed, 1 + chunk as u64);
             ends.fill_with(|| draw(&mut rng, self.scale, bounds));
         });
@@ -73,7 +75,7 @@ impl Rmat {
         Ok(rows.into_graph().expect("all edges lead to vertices, and rows are sorted").0)
     }
 
-    /// Up to which 32-bit draw each of the first three quadrants is taken.
+    /// Upper bounds of the 32-bit draws of the first three quadrants.
     fn bounds(&self) -> [u32; 3] {
         let [a, b, c, _] = self.quadrants;
         [a, a + b, a + b + c].map(|share| (share * 4_294_967_296.0) as u32)
@@ -84,7 +86,7 @@ fn draw(rng: &mut Rng, scale: u32, bounds: [u32; 3]) -> (Vertex, Vertex) {
     let (mut from, mut to) = (0, 0);
     for _ in 0..scale {
         let draw = rng.next_u32();
-        // Without branches, since none could be foreseen.
+        // Without branches, since they would be unpredictable.
         let quadrant = bounds.iter().map(|&bound| u32::from(draw >= bound)).sum::<u32>();
         from = from << 1 | quadrant >> 1;
         to = to << 1 | quadrant & 1;

@@ -1,10 +1,10 @@
-//! A graph, made ready for walks.
+//! A graph, prepared for walks.
 
 use paceline_proto::walk::Graph;
 
 use crate::memory;
 
-/// A graph, made ready for walks.
+/// A graph, prepared for walks.
 pub struct Ground<'a> {
     pub graph: &'a Graph,
     /// The offsets in half the space, if they fit: more of them stay in the cache, which is worth a
@@ -28,7 +28,7 @@ impl<'a> Ground<'a> {
         Ground { graph, narrow: Some(narrow) }
     }
 
-    /// With the offsets as they are.
+    /// With 64-bit offsets.
     pub fn wide(graph: &'a Graph) -> Ground<'a> {
         memory::consolidate(graph.offsets());
         Ground { graph, narrow: None }

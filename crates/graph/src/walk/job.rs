@@ -1,4 +1,4 @@
-//! Which walks are asked for.
+//! The walks of a job.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use std::thread;
 use paceline_proto::walk::{Graph, Kind, KindError, Length, Vertex, Walker};
 use thiserror::Error;
 
-/// Walks over a graph: of one kind, from each of some sources equally many.
+/// Walks over a graph: of one kind, the same number from each source.
 ///
-/// Nothing happens before one of [`Job::paths`] (a stream of blocks), [`Job::keep`] (all at once),
-/// [`Job::ends`] and [`Job::visits`] is called.
+/// A job is lazy: it runs when [`Job::paths`] (a stream of blocks), [`Job::keep`] (all at once),
+/// [`Job::ends`] or [`Job::visits`] is called.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     pub(super) graph: &'a Graph,
@@ -27,29 +27,29 @@ pub struct Job<'a> {
 /// Why a job is invalid. The caller is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum JobError {
-    /// Its kind of walk makes no sense on this graph.
+    /// Its kind of walk is invalid on this graph.
     #[error(transparent)]
     Kind(#[from] KindError),
     /// The source of a walk is not a vertex of the graph.
     #[error("a walk is to begin at vertex {0}, and there are {1}")]
     Source(Vertex, u32),
-    /// All paths at once are more than an array can hold.
+    /// All paths at once exceed the largest array.
     #[error("paths of {0} vertices in all cannot be kept at once: take them in blocks")]
     TooLong(u128),
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Walks that have ended.
     pub walks: u64,
-    /// Walks that are asked for.
+    /// Walks of the job.
     pub walks_total: u64,
     /// Steps taken.
     pub steps: u64,
 }
 
-/// What a job has done.
+/// The result of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Walks that were handed out.
@@ -78,7 +78,7 @@ impl<'a> Job<'a> {
         Ok(Job { graph, kind, length, seed, sources, walks_per_source, threads, stop, progress })
     }
 
-    /// From these vertices instead, in this order. One that stands there twice is two sources.
+    /// Replaces the sources, in this order. A vertex that occurs twice is two sources.
     pub fn with_sources(self, sources: &'a [Vertex]) -> Result<Job<'a>, JobError> {
         let vertices = self.graph.vertices();
         match sources.iter().find(|&&source| source >= vertices) {
@@ -102,7 +102,7 @@ impl<'a> Job<'a> {
         Job { stop: Some(stop), ..self }
     }
 
-    /// Tells this after each block. It is called from several threads.
+    /// Calls this with the progress after each block, from several threads.
     pub fn with_progress(self, progress: &'a (dyn Fn(Progress) + Sync)) -> Job<'a> {
         Job { progress: Some(progress), ..self }
     }

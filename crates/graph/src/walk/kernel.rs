@@ -1,11 +1,11 @@
 //! Many walks of one thread at once, so that memory answers them together.
 //!
-//! A step has two halves. In the first the walk's row has come into the cache; the walk draws its
-//! place there, and asks for it. In the second the edge has come; the walk goes along it, and asks
-//! for the row it leads to. In each pass one half of the walks take the first half of a step while
-//! the others take the second, by turns, so that edges, which come from farther away, are asked for
-//! all the time: that is a fifth faster than a pass of all for each. A walk that ends makes room
-//! for the next at once.
+//! A step has two halves. In the first the walk's row is in the cache; the walk draws an edge, and
+//! prefetches it. In the second the edge is in the cache; the walk follows it, and prefetches the
+//! next row. In each pass one half of the walks take the first half of a step while the others take
+//! the second, by turns, so that edges, which come from farther away, are prefetched all the time:
+//! that is a fifth faster than a pass of all for each. A new walk takes the slot of a finished one
+//! at once.
 
 use paceline_proto::walk::{Chance, Kind, NOWHERE, Step, Vertex, Walker};
 
@@ -15,7 +15,7 @@ use super::job::Job;
 use super::prefetch::prefetch;
 use super::waiting::{Block, WIDTH, Waiting};
 
-/// What walks go by, for a block of a job.
+/// The parameters of the walks in a block of a job.
 pub struct Kernel<'a> {
     pub job: &'a Job<'a>,
     pub ground: &'a Ground<'a>,
@@ -73,7 +73,7 @@ impl<'a> Kernel<'a> {
             Kind::Uniform | Kind::Weighted => self.interleave(waiting(block), out, &Uniform),
             Kind::Restart(back) => self.interleave(waiting(block), out, &Restart(*back)),
             Kind::Node2Vec(bias) => Deliberation::node2vec(graph, *bias).walk(waiting(block), out),
-            // It reads a row's labels from end to end, which the processor foresees by itself.
+            // It reads a row's labels from end to end, which the hardware prefetcher predicts.
             Kind::Metapath(_) => self.plain(block, out),
         }
     }

@@ -1,4 +1,4 @@
-//! How long walks are: those that were walked, and what is exact.
+//! Lengths of walks: measured, and exact.
 
 use paceline_proto::walk::{Graph, Length, Vertex, Walker};
 use rayon::prelude::*;
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::paths::Paths;
 use crate::chi_square;
 
-/// How many steps walks of a job took, and how many of them ended before their time.
+/// How many steps walks of a job took, and how many of them ended early.
 ///
 /// It takes 8 bytes for each step of the longest walk.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,12 +18,12 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// Of no walks yet. The seed and the length are the job's.
+    /// No walks yet. Seed and length must be the job's.
     pub fn new(seed: u64, length: Length) -> Lengths {
         Lengths { seed, length, walks: Vec::new(), dead_ends: 0 }
     }
 
-    /// Counts these as well. A path without any vertex is of no walk.
+    /// Adds these paths. A path without any vertex is not a walk.
     pub fn append(&mut self, paths: &Paths) {
         for (walk, path) in paths.iter() {
             let Some((&source, behind)) = path.split_first() else { continue };
@@ -67,7 +67,7 @@ impl Lengths {
         self.steps() as f64 / self.walks().max(1) as f64
     }
 
-    /// The chance that walks of lengths with these exact shares are further off than these.
+    /// The probability that walks with these exact shares deviate at least as much.
     pub fn p_value(&self, exact: &ExactLengths) -> f64 {
         let all = self.walks() as f64;
         let shares = exact.shares();
@@ -80,15 +80,15 @@ impl Lengths {
     }
 }
 
-/// How long uniform walks are exactly, by going through all vertices step by step.
+/// The exact distribution of lengths of uniform walks, computed over all vertices step by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExactLengths {
     /// For each number of steps, the share of walks with at least as many.
     at_least: Vec<f64>,
 }
 
-/// Parts of the vertices that threads go through side by side. A fixed number: sums, and how they
-/// are rounded, do not hang on the machine.
+/// Parts of the vertices that threads handle in parallel. A fixed number, so that sums and their
+/// rounding do not depend on the machine.
 const PARTS: usize = 4;
 
 impl ExactLengths {
@@ -102,7 +102,7 @@ impl ExactLengths {
     ///
     /// # Panics
     ///
-    /// If there are other weights than vertices.
+    /// If the number of weights is not that of the vertices.
     pub fn of(graph: &Graph, length: Length, weights: &[f64], share_min: f64) -> ExactLengths {
         assert_eq!(weights.len(), graph.vertices() as usize);
         let is_dead_end = |vertex: Vertex| graph.row_of(vertex).targets.is_empty();
@@ -130,19 +130,19 @@ impl ExactLengths {
         ExactLengths { at_least }
     }
 
-    /// The share of walks by the number of their steps; the last is that of longer ones as well.
+    /// The share of walks by number of steps; the last includes all longer walks.
     pub fn shares(&self) -> Vec<f64> {
         let next = self.at_least[1..].iter().copied().chain([0.0]);
         self.at_least.iter().zip(next).map(|(share, next)| share - next).collect()
     }
 
-    /// Steps on average. Lengths that are not told apart count as the least of them.
+    /// The mean number of steps. Merged lengths count as the least of them.
     pub fn mean(&self) -> f64 {
         self.at_least[1..].iter().sum()
     }
 }
 
-/// Where walks are after a step, by their shares, and the share of all that found one to take.
+/// The distribution of walks after a step, and the share of walks that had an edge to take.
 fn step(graph: &Graph, there: &[f64]) -> (Vec<f64>, f64) {
     let size = there.len().div_ceil(PARTS).max(1);
     let part = |(place, there): (usize, &[f64])| {

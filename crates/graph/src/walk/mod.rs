@@ -1,12 +1,13 @@
 //! Random walks on one machine, with all its cores.
 //!
-//! A [`Job`] says which walks. Walk `k` of the `i`-th source has the number `i * walks_per_source +
-//! k`, and takes the path that [`Walker::new`](paceline_proto::walk::Walker::new) of that number
-//! and [`Kind::step`](paceline_proto::walk::Kind::step) give: the same with any number of threads,
-//! and the same as between servers.
+//! A [`Job`] defines the walks. Walk `k` of the `i`-th source has the number
+//! `i * walks_per_source + k`, and takes the path that
+//! [`Walker::new`](paceline_proto::walk::Walker::new) of that number and
+//! [`Kind::step`](paceline_proto::walk::Kind::step) give: the same with any number of threads, and
+//! the same as between servers.
 //!
-//! A step waits for memory: for the vertex's row to be found, then for an edge of it. So a thread
-//! has many walks under way at once, and asks for what each needs a round before it is read
+//! A step waits for memory: for the vertex's row, then for an edge of it. So a thread has many
+//! walks under way at once, and prefetches the data of each a round before it reads them
 //! (`kernel.rs`). Source of the idea: Sun et al., *ThunderRW*, VLDB 2021, step interleaving.
 //!
 //! ```

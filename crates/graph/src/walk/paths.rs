@@ -1,4 +1,4 @@
-//! Paths of walks, as they are kept.
+//! Paths of walks in memory.
 
 use paceline_proto::walk::{NOWHERE, Vertex};
 
@@ -92,7 +92,7 @@ impl Paths {
     pub fn path(&self, path: usize) -> &[Vertex] {
         let row = &self.vertices[self.rows.of(path)];
         match row.last() {
-            // It ended before its time: what it did not reach is `NOWHERE`.
+            // The walk ended early: the rest of its row is `NOWHERE`.
             Some(&NOWHERE) => &row[..row.partition_point(|&vertex| vertex != NOWHERE)],
             _ => row,
         }

@@ -1,4 +1,4 @@
-//! How threads share out the walks of a job.
+//! How threads divide the walks of a job.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,13 +24,13 @@ const BLOCK_WALKS: std::ops::RangeInclusive<u64> = 64..=1 << 16;
 impl Job<'_> {
     /// Hands out all paths, in blocks of a few megabytes in the order of the walks.
     ///
-    /// `sink` runs on the calling thread; while it is slow the threads wait, with two blocks each
-    /// at most. Its error ends the job and is returned.
+    /// `sink` runs on the calling thread; while it is slow the threads wait, each with at most two
+    /// blocks. Its error ends the job and is returned.
     pub fn paths<E>(&self, sink: impl FnMut(&Paths) -> Result<(), E>) -> Result<Summary, E> {
         self.paths_from(0, sink)
     }
 
-    /// The same of the walks from number `first` on: what is left of a job that was stopped.
+    /// Like [`Job::paths`], from walk number `first` on: the rest of a job that was stopped.
     pub fn paths_from<E>(
         &self,
         first: u64,
@@ -75,7 +75,8 @@ impl Job<'_> {
             let mut summary = Summary::default();
             let mut early = BTreeMap::new();
             let mut due = 0;
-            // On the way out, also by an error, the threads find no buffers any more and end.
+            // At the return, also after an error, the channel of buffers closes and the threads
+            // end.
             let emptied = emptied;
             for (block, paths, steps) in arriving {
                 early.insert(block, (paths, steps));
@@ -96,9 +97,9 @@ impl Job<'_> {
         })
     }
 
-    /// All paths at once. Takes 4 bytes for each vertex of each; walks whose length is drawn take
-    /// 8 more each, and so do all if many sources are dead ends. If the job is stopped, what had
-    /// not been walked yet is empty.
+    /// All paths at once. Takes 4 bytes for each vertex of each; walks whose length is drawn take 8
+    /// more each, and so do all if many sources are dead ends. If the job is stopped, the paths not
+    /// walked yet are empty.
     pub fn keep(&self) -> Result<(Paths, Summary), JobError> {
         let ground = Ground::new(self.graph);
         let walks = self.walks();
