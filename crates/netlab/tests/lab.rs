@@ -100,7 +100,7 @@ fn the_member_roles() {
             let socket = UdpSocket::bind(("0.0.0.0", PORT)).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
             let mut heard = BTreeSet::new();
-            // Who has heard of all goes on for those who have not.
+            // A node that has heard of all continues for the others.
             let mut rounds_left = 20;
             while rounds_left > 0 {
                 rounds_left -= i32::from(heard.len() == usize::from(nodes));
@@ -256,7 +256,7 @@ fn what_a_dead_process_left_is_swept_and_the_rest_is_not() {
     let left = format!("paceline-4999999-{}-0-n0", std::process::id());
     let made = Command::new("ip").args(["netns", "add", &left]).status();
     assert!(made.is_ok_and(|status| status.success()));
-    // Another test's build may have swept it by now: who did it does not matter.
+    // Another test's build may have swept it by now, which is fine.
     sweep().unwrap();
     assert!(!namespace_exists(&left));
     assert!(namespace_exists(&lab.switch()));

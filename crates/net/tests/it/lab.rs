@@ -58,7 +58,7 @@ async fn the_node_of_a_lab() {
     if node + 1 < NODES {
         running.order(Order::Set(GroupId(3), Membership::Joined));
     }
-    // Streams, which wait for who starts later, tell everybody's sessions.
+    // Streams wait for nodes that start later, and announce all sessions.
     for peer in (0..NODES).filter(|&peer| peer != node) {
         running.send(peer, Lane::Stream, 0, "");
     }

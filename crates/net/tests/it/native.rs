@@ -106,7 +106,7 @@ async fn groups_that_share_an_address_are_told_apart_and_it_is_left_with_the_las
     b[0].counted("group_not_joined", 1).await;
     set(&mut b[0], 16, Membership::Left).await;
     send_group(a, 16, 30);
-    // It has come to all who hear the address once one of them has it.
+    // Once one node has it, all that hear the address have it.
     assert_eq!(b[1].letter().await.number, 21);
     assert_eq!(b[1].letter().await.number, 30);
     send_group(a, 2, 31);
@@ -318,7 +318,7 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
 
 #[tokio::test]
 async fn what_is_sent_to_the_port_and_to_no_group_is_not_taken() {
-    // A port of its own: the kernel gives such a datagram to one of those who share it.
+    // A port of its own: the kernel gives such a datagram to one of the sockets that share it.
     let port = UdpSocket::bind("0.0.0.0:0").expect("a port").local_addr().expect("bound").port();
     let name = cluster_name("unicast");
     let bound = bind(config(&name, 0, Multicast::native(port)));

@@ -13,7 +13,7 @@ async fn a_stranger_is_let_in_once_it_has_said_hello() {
     let mut node = open_node();
     let (addr, stranger) = (node.node.local_addr(), Stranger::new(9, 1000));
     stranger.say(addr, Kind::Message, &LETTER);
-    // Before that it is asked who it is, and no message is taken.
+    // Before that the node asks for its proof, and accepts no message.
     assert!(stranger.hears(Kind::Who).is_empty());
     node.counted("record_unknown_session", 1).await;
     // Strangers are answered one at a time.
@@ -43,7 +43,7 @@ async fn another_node_with_the_id_of_one_that_is_there_is_refused_and_told_so() 
     assert_eq!(second.hears(Kind::Taken)[0], 0);
     node.counted("record_id_in_use", 1).await;
     assert_eq!((node.count("peer_moved"), node.count("peer_restarted")), (0, 0));
-    // The first goes on.
+    // The first run continues.
     first.say(addr, Kind::Message, &LETTER);
     node.letter().await;
 }

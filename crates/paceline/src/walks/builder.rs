@@ -14,9 +14,9 @@ use super::error::WalksError;
 use super::server::WalkServer;
 use crate::Host;
 
-/// The most servers: as many seeds are looked for at once.
+/// Most servers: as many seeds are contacted at once.
 const SERVERS_MAX: usize = 64;
-/// How often servers are looked for that have not answered.
+/// Interval between attempts to reach servers that have not answered.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
 
 /// Serves walks or connects to servers; made by [`Host::walks`].
@@ -42,16 +42,16 @@ impl WalksBuilder {
         WalksBuilder { host, name: name.to_owned(), config: Config::default(), pass: None, within }
     }
 
-    /// Changes the configuration: queues, bundles, windows, patience. A server's queue and bundles
-    /// count where walks pass, a client's generation and patience for its own.
+    /// Changes the configuration: queues, bundles, windows, timeouts. A server uses its queues and
+    /// bundles for walkers that pass, a client its generation rate and timeouts for its own walks.
     pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> WalksBuilder {
         self.config = change(self.config);
         self
     }
 
-    /// How walkers pass the servers that this client supplies: their queues and bundles, instead of
-    /// what each server is set to. Default: what it is set to. A graph that servers have with
-    /// another setting counts as another graph.
+    /// Replaces, for the walkers of this client's graph, the settings of queues and bundles at its
+    /// servers. Default: each server's own. A graph with other settings at the servers counts as
+    /// another graph.
     pub fn with_pass(mut self, pass: PassConfig) -> WalksBuilder {
         self.pass = Some(pass);
         self
@@ -63,9 +63,9 @@ impl WalksBuilder {
         self
     }
 
-    /// Starts a server: it waits for a client that gives it a part of a graph.
+    /// Starts a server: it waits for a client that supplies a part of a graph.
     ///
-    /// A server that is started again is the same one to a client only under the same address and
+    /// A client recognises a restarted server only under the same address and
     /// [id](crate::HostBuilder::id).
     ///
     /// # Errors
@@ -79,8 +79,8 @@ impl WalksBuilder {
         Ok(WalkServer::new(node, events, id))
     }
 
-    /// Finds these servers (`host:port`) and becomes their client. Vertices are shared out to them
-    /// in the order in which they stand here.
+    /// Finds these servers (`host:port`) and becomes their client. Vertices are distributed to them
+    /// in this order.
     ///
     /// # Errors
     /// If a setting is out of range, there is no tokio runtime, a name cannot be resolved, or a
@@ -124,7 +124,7 @@ impl WalksBuilder {
     }
 }
 
-/// Waits until all servers have answered, and returns them in the order of their names.
+/// Waits until all servers have answered, and returns them in the given order.
 async fn find(
     node: &Node<Server>,
     events: &mut Events<Server>,
@@ -133,7 +133,7 @@ async fn find(
     within: Duration,
 ) -> Result<Vec<Found>, WalksError> {
     let mut places: Vec<Option<Found>> = vec![None; names.len()];
-    // Servers that say that they are elsewhere than where they were looked for.
+    // Servers that answered from another address than the requested one.
     let mut others: BTreeMap<NodeId, Found> = BTreeMap::new();
     let deadline = tokio::time::Instant::now() + within;
     let mut seek_at = tokio::time::Instant::now();

@@ -15,11 +15,11 @@ pub enum Told {
     Failed(u64, u8),
     Ended(Box<JobReport>, Box<Census>),
     Refused(Refusal),
-    /// The servers do not have the graph any more.
+    /// The servers no longer have the graph.
     GraphLost(SupplyFault),
 }
 
-/// What became of edits, each.
+/// The result of each edit.
 pub type Edited = Vec<Result<u32, EditError>>;
 
 #[derive(Default)]
@@ -28,12 +28,12 @@ struct Open {
     jobs: HashMap<JobId, mpsc::UnboundedSender<Told>>,
     edits: HashMap<u64, oneshot::Sender<Edited>>,
     supplies: HashMap<u64, oneshot::Sender<Result<(), SupplyFault>>>,
-    /// How far the latest supply is, as [`Event::Supplying`] says it.
+    /// Progress of the latest supply, as in [`Event::Supplying`].
     supplied: u64,
     silent: BTreeSet<NodeId>,
 }
 
-/// Who waits for what.
+/// The pending jobs, edits and supplies.
 #[derive(Default)]
 pub struct Desk {
     open: Mutex<Open>,
@@ -75,7 +75,7 @@ impl Desk {
         receiver
     }
 
-    /// How far the latest supply is.
+    /// Progress of the latest supply.
     pub fn supplied(&self) -> u64 {
         self.lock().supplied
     }
@@ -85,7 +85,7 @@ impl Desk {
         self.lock().silent.clone()
     }
 
-    /// Hands out what comes until the node stops.
+    /// Delivers the node's events until it stops.
     pub async fn serve(self: Arc<Desk>, mut events: Events<Server>) {
         while let Some(event) = events.recv().await {
             self.hand_out(event);
@@ -124,7 +124,7 @@ impl Desk {
             }
             Event::SupplyFailed(plan, fault) => match open.supplies.remove(&plan) {
                 Some(told) => _ = told.send(Err(fault)),
-                // They had it, and walks may be under way.
+                // The servers had the graph, and walks may be under way.
                 None => {
                     for (_, owner) in open.jobs.drain() {
                         let _ = owner.send(Told::GraphLost(fault.clone()));
@@ -133,7 +133,7 @@ impl Desk {
             },
             Event::ServerSilent(server) => _ = open.silent.insert(server),
             Event::ServerBack(server) => _ = open.silent.remove(&server),
-            // All were found before this began.
+            // All servers were found before this task began.
             Event::Found(..) => {}
         }
     }

@@ -7,7 +7,7 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::walk::{Refusal, SupplyFault};
 use thiserror::Error;
 
-/// Why servers, a graph or walks could not be had.
+/// Why servers, a graph or walks are not available.
 #[derive(Debug, Error)]
 pub enum WalksError {
     /// A setting is out of its range.
@@ -16,18 +16,18 @@ pub enum WalksError {
     /// The node did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// No servers are named, or too many.
+    /// No servers are given, or too many.
     #[error("{0} servers are named: 1 to 64 are possible")]
     Servers(usize),
-    /// A server's name leads to no address.
+    /// A server's name has no address.
     #[error("server {server}: {source}")]
     Unresolved {
         /// Its name as it was given.
         server: String,
-        /// What the resolver said.
+        /// The error of the resolver.
         source: io::Error,
     },
-    /// Two names lead to the same server.
+    /// Two names resolve to the same server.
     #[error("{0} is named twice")]
     Twice(String),
     /// Servers do not answer.
@@ -41,13 +41,13 @@ pub enum WalksError {
         /// How long they were waited for.
         within: Duration,
     },
-    /// Servers could not be given the graph.
+    /// The graph could not be supplied.
     #[error(transparent)]
     Supply(#[from] SupplyFault),
-    /// Servers have another graph, and were not to be given this one in its place.
+    /// Servers have another graph, and the caller did not allow to replace it.
     #[error("{0} has another graph: say that this one is to replace it, or use other servers")]
     OtherGraph(SocketAddr),
-    /// Servers have been given another graph while walks were under way, which are lost.
+    /// Servers got another graph while walks were under way, which are lost.
     #[error("the graph was replaced while walks were under way: {0}; supply it and begin again")]
     GraphLost(SupplyFault),
     /// Servers accepted nothing further of their parts for this long.

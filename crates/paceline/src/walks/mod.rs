@@ -1,10 +1,10 @@
 //! Random walks over a graph that servers share.
 //!
-//! Servers ([`WalksBuilder::serve`]) have nothing until a client ([`WalksBuilder::connect`]) gives
-//! each its part of a graph ([`Walks::supply`]). Then the client asks for walks ([`Walks::run`]),
-//! and changes the graph while they pass ([`Walks::edit`]).
+//! Servers ([`WalksBuilder::serve`]) are empty until a client ([`WalksBuilder::connect`]) gives
+//! each its part of a graph ([`Walks::supply`]). Then the client starts walks ([`Walks::run`]), and
+//! changes the graph while they pass ([`Walks::edit`]).
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! Each walk of a job is reported once, whatever was lost on the way: with the path that it takes
 //! in memory for its seed and number ([`Job`]), or as failed, after 60 s unless the configuration
@@ -45,20 +45,20 @@ pub use error::WalksError;
 pub use server::WalkServer;
 pub use walking::{Walked, Walking};
 
-/// A graph that servers are to share.
+/// A graph to distribute to servers.
 #[derive(Clone, Debug)]
 pub struct SharedGraph {
     /// The graph.
     pub graph: Arc<Graph>,
     /// Its weights as they were given, row by row, if edges have any.
     pub weights: Option<Arc<Vec<f32>>>,
-    /// For each vertex the place of its server among those that the client is
+    /// For each vertex the index of its server among those that the client is
     /// [connected](WalksBuilder::connect) to.
     pub owners: Vec<u16>,
 }
 
-/// A client of servers of walks. Clones are of the same; when the last one and all
-/// [`Walking`]s are dropped it stops.
+/// A client of servers of walks. Clones are of the same; it stops when the last clone and all
+/// [`Walking`]s are dropped.
 #[derive(Clone)]
 pub struct Walks {
     shared: Arc<Shared>,
@@ -83,12 +83,12 @@ impl Walks {
         Walks { shared: Arc::new(Shared { node, desk, servers, pass, numbers }) }
     }
 
-    /// The servers, in the order in which vertices are shared out to them.
+    /// The servers, in the order in which vertices are distributed to them.
     pub fn servers(&self) -> Vec<SocketAddr> {
         self.shared.servers.iter().map(|server| server.address).collect()
     }
 
-    /// Servers that do not answer at present: walks that come to them wait.
+    /// Servers that do not answer at present: walks that reach them wait.
     pub fn silent(&self) -> Vec<SocketAddr> {
         let silent = self.shared.desk.silent();
         let servers = self.shared.servers.iter().filter(|server| silent.contains(&server.node));
@@ -151,7 +151,7 @@ impl Walks {
         self.shared.desk.supplied()
     }
 
-    /// Begins walks. The job's own id does not count: it is given one.
+    /// Starts walks. The job's own id is ignored: it gets a new one.
     ///
     /// # Errors
     /// If the node has stopped. [`Walking::next`] returns the error of an invalid job.
@@ -162,9 +162,9 @@ impl Walks {
         Ok(Walking::new(self.shared.clone(), id, told))
     }
 
-    /// Changes rows, in this order, while walks pass: what becomes of each, in the same order. An
-    /// edit that is done tells the version that the row has now; a move, how often the vertex has
-    /// moved.
+    /// Changes rows, in this order, while walks pass, and returns the result of each in the same
+    /// order. A successful edit returns the new version of the row; a move, how often the vertex
+    /// has moved.
     ///
     /// An edit is made once, even if messages get lost, unless its server restarts meanwhile.
     ///
@@ -192,7 +192,7 @@ impl Walks {
     }
 }
 
-/// A number that differs for another graph, another partition, and walkers that pass otherwise.
+/// A hash that depends on the graph, the partition, and the settings of passing walkers.
 fn name_of(graph: &SharedGraph, servers: &[NodeId], pass: Option<&PassConfig>) -> u64 {
     let SharedGraph { graph, weights, owners } = graph;
     let mut name = mix(graph.edges() ^ u64::from(graph.vertices()) << 32);

@@ -8,7 +8,7 @@ use super::Shared;
 use super::desk::Told;
 use super::error::WalksError;
 
-/// What became of a walk.
+/// The outcome of a walk.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Walked {
     /// It is done.
@@ -17,7 +17,7 @@ pub enum Walked {
     Failed {
         /// Its number.
         walk: u64,
-        /// How often it was begun.
+        /// Number of attempts.
         attempts: u8,
     },
 }
@@ -29,9 +29,9 @@ pub struct Walking {
     id: JobId,
     told: mpsc::UnboundedReceiver<Told>,
     ready: VecDeque<Walk>,
-    /// Walks that make room for others and that the protocol has not heard of.
+    /// Walks whose credit the protocol has not got back yet.
     handed_out: usize,
-    /// Whether walks make room as they are handed out.
+    /// Whether a walk returns its credit when it is handed out.
     is_credited: bool,
     end: Option<(Box<JobReport>, Box<Census>)>,
 }
@@ -56,8 +56,8 @@ impl Walking {
         }
     }
 
-    /// Walks make room for others not as they are handed out, but when
-    /// [`Walking::consumed`] says so: for who keeps them for a while.
+    /// Walks return their credit not when they are handed out, but by [`Walking::consumed`]: for
+    /// callers that keep them for a while.
     pub fn with_own_credit(self) -> Walking {
         let mut walking = self;
         walking.is_credited = false;
@@ -70,7 +70,7 @@ impl Walking {
         self.give_credit();
     }
 
-    /// What became of the next walk; none at the end, also after [`Walking::cancel`].
+    /// The outcome of the next walk; `None` at the end, also after [`Walking::cancel`].
     ///
     /// # Errors
     /// If the walks were refused, the servers were given another graph, or the node has stopped.
@@ -108,7 +108,7 @@ impl Walking {
         let _ = self.shared.node.command(Command::Cancel(self.id));
     }
 
-    /// What became of all of them, and where the client's walkers have gone; after the end.
+    /// The final report, and a census of the client's walkers; `None` before the end.
     pub fn report(&self) -> Option<(&JobReport, &Census)> {
         self.end.as_ref().map(|(report, census)| (&**report, &**census))
     }
@@ -116,7 +116,7 @@ impl Walking {
     fn give_credit(&mut self) {
         let count = std::mem::take(&mut self.handed_out);
         if count > 0 {
-            // A node that has stopped needs none.
+            // A node that has stopped needs no credit.
             let _ = self.shared.node.command(Command::Consumed(self.id, count));
         }
     }

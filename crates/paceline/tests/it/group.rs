@@ -174,7 +174,7 @@ async fn a_hop_that_breaks_again_and_again_resumes_and_loses_nothing() {
             }
         }
     });
-    // All read at once: who does not read holds the sender back.
+    // All read at once, since a member that does not read holds the sender back.
     let readers: Vec<_> = deliveries
         .into_iter()
         .map(|mut deliveries| tokio::spawn(async move { receive(&mut deliveries, 3000).await }))

@@ -1,4 +1,4 @@
-//! Applications that do not read what they are told, and what their hosts hold meanwhile.
+//! Applications that do not read their events, and the memory of their hosts meanwhile.
 
 use crate::support;
 
@@ -67,7 +67,7 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
     };
     tokio::time::timeout(SOON, gone).await.expect("a silent member is excluded");
 
-    // It reads: nothing is missing of what it was told, and it is a member again.
+    // It reads: none of its events is missing, and it is a member again.
     let mut views = Vec::new();
     loop {
         match next(&mut unread).await {

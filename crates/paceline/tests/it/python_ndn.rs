@@ -172,7 +172,7 @@ fn packets_are_those_that_python_ndn_writes_now() {
     for (key, bytes) in ours() {
         assert_eq!(bytes, theirs(key), "{key}");
     }
-    // And what we would not write so is read, and goes on as it came.
+    // Encodings that we never write are read as well, and forwarded unchanged.
     let mut packets = 0;
     for (key, bytes) in vectors {
         if key.starts_with("name") || key.starts_with("content") {

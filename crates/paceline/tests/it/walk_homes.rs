@@ -151,7 +151,7 @@ impl Hostile {
         self.sent += CROWD;
     }
 
-    /// Walks of its own that have come home since it was asked last.
+    /// Its own walks that have returned since the last call.
     fn returned(&mut self) -> u64 {
         let events = std::iter::from_fn(|| self.events.try_recv());
         events.map(|message| message.walkers() as u64).sum()

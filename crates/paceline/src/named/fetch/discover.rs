@@ -1,4 +1,4 @@
-//! What there is under a name.
+//! Discovery of the versions and segments under a name.
 
 use std::future::pending;
 use std::pin::pin;
@@ -13,40 +13,41 @@ use super::super::metadata::{Digest, FileMetadata, MetadataError};
 use super::part::Plan;
 use super::{Fetch, FetchError};
 
-/// The keyword under which producers say what they have.
+/// The keyword of a file's metadata.
 const METADATA: &str = "metadata";
 /// How long one Interest waits.
 const LIFETIME: Duration = Duration::from_secs(1);
-/// How long metadata may take before the first segment is asked for as well. Producers that know
-/// no metadata do not answer.
+/// Wait for metadata before the first segment is requested as well. Producers that do not support
+/// metadata do not answer.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// How much longer than the first segment it may take.
+/// Longest wait for metadata after the first segment.
 const GRACE: Duration = Duration::from_millis(200);
-/// ContentType of a producer's word that there is nothing. Source: NDN packet format 0.3.
+/// ContentType of a producer's signed statement that the object does not exist. Source: NDN packet
+/// format 0.3.
 const CONTENT_TYPE_NACK: u64 = 3;
 
-/// What metadata says, and the path that it came by.
+/// Metadata, and the path that it came by.
 pub(super) type Said = (FileMetadata, PathLabel);
 
-/// What there is.
+/// The result of discovery.
 pub enum Found {
     /// Segments.
     Object {
-        /// What is to come.
+        /// The layout of the object.
         plan: Plan,
-        /// The digest of the whole.
+        /// The digest of the whole object.
         digest: Digest,
-        /// The first of them, if it has come already.
+        /// The first segment, if it has come already.
         first: Option<Data>,
         /// The path that the answer came by.
         path: PathLabel,
     },
-    /// One Data with all.
+    /// The object as one Data.
     Whole(Data),
 }
 
 impl Fetch {
-    /// Looks what there is.
+    /// Finds the object.
     pub(super) async fn discover(&self) -> Result<Found, FetchError> {
         let name = self.name.clone();
         if name.segment().is_some() {
@@ -84,7 +85,7 @@ impl Fetch {
         };
         let found = match found {
             Ok(found) => found,
-            // A producer may know segments only.
+            // A producer may support only segments.
             Err(FetchError::Unanswered { name, within }) => {
                 let first = asking(name.with_segment(0));
                 return match self.ask_for(first, LIFETIME).await {
@@ -105,13 +106,13 @@ impl Fetch {
         match found.data.name().segment() {
             None => Ok(Found::Whole(found.data)),
             Some(0) => self.begun(found),
-            // A store on the way has another one.
+            // A content store on the way has another version.
             Some(_) => self.first(found.data.name().without_segment().detached()).await,
         }
     }
 
-    /// Metadata that comes after the first segment, if it does: by the way that is being tried, or
-    /// by the path that the segment came.
+    /// Metadata that comes after the first segment, if any: from the pending request, or by the
+    /// path of the segment.
     async fn metadata_late(
         &self,
         is_over: bool,
@@ -163,7 +164,7 @@ impl Fetch {
         said.map_err(|why| FetchError::Metadata { name, why })
     }
 
-    /// What metadata describes.
+    /// Finds the object of some metadata.
     async fn described(&self, (said, path): Said) -> Result<Found, FetchError> {
         let segments = said.segments();
         match said.segment_bytes {
@@ -188,7 +189,7 @@ impl Fetch {
         self.begun(answer)
     }
 
-    /// What the first segment says of the others.
+    /// The layout according to the first segment.
     fn begun(&self, Answer { data: first, path, .. }: Answer) -> Result<Found, FetchError> {
         let segments = first.final_segment().and_then(|last| last.checked_add(1));
         let (name, bytes) =
@@ -201,7 +202,7 @@ impl Fetch {
         Ok(Found::Object { plan, digest: Digest::Unknown, first: Some(first), path })
     }
 
-    /// Asks, and believes nothing that is not signed as it must be.
+    /// Sends an Interest, and rejects Data that is not signed as it must be.
     async fn ask(&self, interest: Interest) -> Result<Answer, FetchError> {
         self.ask_for(interest, self.answer_within).await
     }

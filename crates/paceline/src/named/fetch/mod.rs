@@ -1,4 +1,4 @@
-//! Fetching what has a name into a file.
+//! Fetching an object into a file.
 
 mod discover;
 mod part;
@@ -25,15 +25,15 @@ pub use undecoded::{Undecoded, UndecodedFrom};
 
 /// Segments that may have come and not be written yet: some megabytes.
 const UNREAD_MAX: usize = 4_096;
-/// Flows that may end for want of a route before it is believed.
+/// Flows that may end for want of a route before the fetch fails.
 const TRIES_MAX: usize = 4;
-/// How long the producer may need for the digest of the file once all of it has come.
+/// Longest wait for the producer's digest of the file, after all segments have come.
 const DIGEST_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is asked for.
+/// Interval between requests for it.
 const DIGEST_EVERY: Duration = Duration::from_millis(250);
 
-/// Why nothing was fetched. What had come is kept for the next attempt, unless it is said that it
-/// was not.
+/// Why a fetch failed. Received segments are kept for the next attempt, unless the variant says
+/// otherwise.
 #[derive(Debug, Error)]
 pub enum FetchError {
     /// The producer says that there is no such file.
@@ -62,10 +62,10 @@ pub enum FetchError {
     Undecodable {
         /// The name.
         name: Name,
-        /// From whom they came, and what could not be decoded.
+        /// Their senders, and the undecodable packets.
         received: Undecoded,
     },
-    /// What came first was something else than an answer.
+    /// The first response was not an answer.
     #[error("{name} cannot be asked for: {why}")]
     Refused {
         /// The name.
@@ -73,7 +73,7 @@ pub enum FetchError {
         /// Why.
         why: AskError,
     },
-    /// What came is not signed as it must be. It was not written.
+    /// The Data is not signed as it must be. It was not written.
     #[error("{name} is not signed as it must be: {why}")]
     Unverified {
         /// The name.
@@ -86,10 +86,10 @@ pub enum FetchError {
     SegmentsUnverified {
         /// The name.
         name: Name,
-        /// Why the last of them is not.
+        /// The fault of the last one.
         why: VerifyError,
     },
-    /// What the producer says of the file is nonsense.
+    /// The metadata is invalid.
     #[error("what is said of {name} is not to be understood: {why}")]
     Metadata {
         /// The name.
@@ -97,7 +97,7 @@ pub enum FetchError {
         /// Why.
         why: MetadataError,
     },
-    /// A segment has another length than its place in a file asks for.
+    /// The length of a segment contradicts its place in the file.
     #[error("segment {segment} of {name} has {bytes} bytes where {expected} belong")]
     Uneven {
         /// The name.
@@ -106,16 +106,16 @@ pub enum FetchError {
         segment: u64,
         /// Its bytes.
         bytes: u64,
-        /// Those of the first.
+        /// The length of the first segment.
         expected: u64,
     },
-    /// The producer has another version meanwhile.
+    /// The producer has another version by now.
     #[error("{name} was changed while it was fetched: fetch it again")]
     Changed {
         /// The name of the version that was fetched.
         name: Name,
     },
-    /// The producer, or the way to it, has fallen silent.
+    /// The producer, or the path to it, does not answer any longer.
     #[error("nothing more came of {name} for {after:?}")]
     Silent {
         /// The name.
@@ -123,7 +123,7 @@ pub enum FetchError {
         /// How long.
         after: Duration,
     },
-    /// The digest of the whole is not the one that was said. All of it was thrown away.
+    /// The digest of the whole file is not the announced one. All of it was deleted.
     #[error("the file that came for {name} has not the digest that was said of it")]
     Digest {
         /// The name.
@@ -143,10 +143,10 @@ pub enum FetchError {
         /// Why.
         source: io::Error,
     },
-    /// The name with what belongs behind it is too long.
+    /// The name with the components after it is too long.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// It was asked to stop.
+    /// The caller stopped it.
     #[error("stopped")]
     Stopped,
     /// The forwarder has stopped.
@@ -178,44 +178,44 @@ pub struct Fetch {
     give_up_after: Duration,
 }
 
-/// How far a fetch is.
+/// The progress of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the file that are there.
+    /// Bytes of the file received so far.
     pub bytes: u64,
-    /// Of these, what an earlier attempt left.
+    /// Of these, bytes from an earlier attempt.
     pub resumed_bytes: u64,
     /// Bytes of the file, once they are known.
     pub bytes_total: Option<u64>,
 }
 
-/// What the whole file was held against.
+/// The check of the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
-    /// The digest that the producer says of it, which fits.
+    /// It has the digest that the producer announced.
     Digest([u8; 32]),
-    /// Nothing: the producer says none. Each segment was verified.
+    /// The producer announced no digest. Each segment was verified.
     Unsaid,
 }
 
-/// What was fetched.
+/// The result of a fetch.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// The name of the version, or of the one Data that it is.
+    /// The name of the version, or of the single Data.
     pub name: Name,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Of these, what an earlier attempt had left.
+    /// Of these, bytes from an earlier attempt.
     pub resumed_bytes: u64,
-    /// What the whole was held against.
+    /// The check of the whole file.
     pub whole: Whole,
-    /// How long segments came: without looking for the file, and without its digest.
+    /// The duration of the transfer, without discovery and digest.
     pub took: Duration,
-    /// What it took.
+    /// The counts of its flow.
     pub counts: FlowCounts,
 }
 
-/// A fetch that runs. When it is dropped it stops; what has come stays for the next attempt.
+/// A fetch under way. Dropping it stops it; received segments stay for the next attempt.
 #[derive(Debug)]
 pub struct Fetching {
     flow: u64,
@@ -240,21 +240,20 @@ impl Fetch {
         }
     }
 
-    /// How the rate is found. Default by what forwarders stamp; where none does, with a window like
-    /// CUBIC's.
+    /// How the rate is found. Default: by the rates that forwarders stamp; without stamps, with a
+    /// window like CUBIC's.
     pub fn pace(mut self, pace: Pace) -> Fetch {
         self.pace = pace;
         self
     }
 
-    /// What is done with several paths, where forwarders stamp rates. Default
-    /// [`Multipath::Dual`].
+    /// How several paths are used, where forwarders stamp rates. Default [`Multipath::Dual`].
     pub fn multipath(mut self, multipath: Multipath) -> Fetch {
         self.multipath = multipath;
         self
     }
 
-    /// The most to fetch, bit/s of Data as links count them. Default no limit.
+    /// The highest rate, bit/s of Data as links count them. Default: no limit.
     pub fn bits_per_second_max(mut self, rate: u64) -> Fetch {
         self.bits_per_second_max = Some(rate);
         self
@@ -279,15 +278,15 @@ impl Fetch {
         self
     }
 
-    /// How long nothing may come; four times as long while Interests are refused for congestion.
-    /// Default 15 s.
+    /// Longest silence; four times as long while Interests are refused for congestion. Default 15
+    /// s.
     pub fn give_up_after(mut self, time: Duration) -> Fetch {
         self.give_up_after = time;
         self
     }
 
-    /// Begins to fetch. Until all is there it is in the file with `.part` behind its name, and what
-    /// has come is noted in one with `.part.json`.
+    /// Starts the fetch. Until it is complete the file has `.part` after its name, and one with
+    /// `.part.json` records which segments have come.
     pub fn start(self) -> Fetching {
         let flow = self.forwarder.shared.number();
         let (told, progress) = watch::channel(Progress::default());
@@ -300,7 +299,7 @@ impl Fetch {
         Fetching { flow, progress, stop, outcome }
     }
 
-    /// Names what could not be decoded where nothing else came.
+    /// Reports undecodable packets if no other packets came.
     async fn run_and_explain(
         self,
         flow: u64,
@@ -377,7 +376,7 @@ impl Fetch {
         }
     }
 
-    /// Gets the segments.
+    /// Fetches the segments.
     async fn transfer(
         &self,
         flow: u64,
@@ -389,10 +388,10 @@ impl Fetch {
         let name = plan.name.clone();
         let mut part = blocking(move || Part::open(&out, plan, resumes)).await??;
         if let Some(first) = first {
-            // It was the answer to the question what there is.
+            // The segment that discovery received.
             part.write(0, &first)?;
         }
-        // However this ends, also by being dropped: nothing more is asked for.
+        // However this ends, also by being dropped, its flow stops.
         let _stop = StopFlow { fetch: self, flow };
         let mut tries_left = TRIES_MAX;
         loop {
@@ -402,7 +401,7 @@ impl Fetch {
             tries_left -= 1;
             match ended {
                 Ok(counts) => return Ok((part, counts)),
-                // Of several faces one may know no route: a flow draws them at random.
+                // With several faces one may have no route: each flow chooses at random.
                 Err(Ended::News(mircc::FetchError::NoRoute))
                     if part.bytes() == before && tries_left > 0 => {}
                 Err(Ended::News(why)) => {
@@ -417,7 +416,7 @@ impl Fetch {
         }
     }
 
-    /// Lets a flow get what is not there yet, and writes it.
+    /// Runs a flow for the missing segments, and writes them.
     async fn run_flow(
         &self,
         flow: u64,
@@ -444,7 +443,7 @@ impl Fetch {
         let ended = tokio::select! {
             ended = &mut running => ended,
             () = is_true(stopped.clone()) => {
-                // The transfer ends once nothing more can come, and saves what has.
+                // The transfer ends once its queue is closed, and saves its segments.
                 shared.desk.end_flow(flow);
                 running.await
             }
@@ -467,13 +466,13 @@ impl Fetch {
         }
     }
 
-    /// Asks for the digest that was being computed when the file was found, by the path that said
-    /// so first.
+    /// Asks for the digest, which the producer was still computing at discovery, first by the path
+    /// of that answer.
     async fn ask_digest(&self, name: &Name, mut path: PathLabel) -> Digest {
         let end = tokio::time::Instant::now() + DIGEST_WITHIN;
         while tokio::time::Instant::now() < end {
             match self.metadata(path, DIGEST_WITHIN).await {
-                // What is said of another version is not said of this one.
+                // The digest of another version does not apply.
                 Ok(Some((said, _))) if said.name != *name => return Digest::Unknown,
                 Ok(Some((said, _))) if said.digest != Digest::Pending => return said.digest,
                 Ok(Some((_, by))) => {
@@ -508,12 +507,12 @@ impl Fetching {
         self.flow
     }
 
-    /// How far it is, as it goes on.
+    /// The progress, updated as it continues.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }
 
-    /// Asks it to stop: what has come is saved, and [`Fetching::finish`] returns.
+    /// Stops it: received segments are saved, and [`Fetching::finish`] returns.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -521,7 +520,7 @@ impl Fetching {
     /// Waits for its end.
     ///
     /// # Errors
-    /// If the file did not come whole.
+    /// If the file is not complete.
     pub async fn finish(mut self) -> Result<Fetched, FetchError> {
         (&mut self.outcome).await.unwrap_or(Err(FetchError::Closed))
     }
@@ -533,7 +532,7 @@ impl Drop for Fetching {
     }
 }
 
-/// What a future gives, unless it is to stop before.
+/// The output of a future, unless the caller stops the fetch before.
 async fn until<T>(stopped: &watch::Receiver<bool>, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         value = future => Some(value),

@@ -1,4 +1,4 @@
-//! A file that is not whole yet: its content, and beside it what has come.
+//! A file that is not whole yet: its content, and a note of its segments.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -13,40 +13,40 @@ use sha2::{Digest as _, Sha256};
 use super::super::metadata::segments;
 use super::{FetchError, beside};
 
-/// How often what has come is noted.
+/// How often the note is written.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How long another one may take to let the file go.
+/// How long another process may take to release the lock.
 const LOCK_WITHIN: Duration = Duration::from_millis(500);
 /// Bytes that are read at once for the digest.
 const PART_BYTES: usize = 1 << 18;
-/// What a note says first. Another one is not understood.
+/// The format of a note. Other formats are ignored.
 const FORMAT: u32 = 1;
-/// Bytes of a note that is read: one of a transfer with many gaps.
+/// The longest note that is read: one of a transfer with many gaps.
 const NOTE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why the file cannot be written.
+/// Why a file cannot be written.
 #[derive(Debug)]
 pub enum PartError {
-    /// Another one writes it.
+    /// Another fetch writes it.
     Busy(PathBuf),
-    /// The operating system says no.
+    /// An error of the operating system.
     Disk(PathBuf, io::Error),
 }
 
-/// What is to come.
+/// The layout of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The name of the version.
     pub name: Name,
     /// Bytes of each segment but the last.
     pub segment_bytes: u64,
-    /// How many segments, if it is known.
+    /// How many segments, if known.
     pub segments: Option<u64>,
-    /// Bytes of the file, if they are known.
+    /// Bytes of the file, if known.
     pub bytes: Option<u64>,
 }
 
-/// What has come, as it is noted.
+/// The note: the received segments.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     format: u32,
@@ -54,18 +54,18 @@ struct Note {
     segment_bytes: u64,
     segments: Option<u64>,
     bytes: Option<u64>,
-    /// From each first one to before the last one.
+    /// Ranges of segments: the first, and the one after the last.
     had: Vec<(u64, u64)>,
 }
 
-/// What became of a file of which all segments have come.
+/// The result for a file with all of its segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// It has its name.
+    /// It has its final name.
     Whole,
-    /// Its digest is not the one that was said of it: it was thrown away.
+    /// Its digest is not the announced one: it was deleted.
     OtherDigest,
-    /// It was to stop before the digest was known; all of it is kept.
+    /// The caller stopped before the digest was known; the file is kept.
     Stopped,
 }
 
@@ -111,7 +111,7 @@ impl Part {
         Ok(part)
     }
 
-    /// Takes up what is noted. False if it is of something else, or cannot be.
+    /// Loads the note. False if it is invalid or of another object.
     fn take_note(&mut self, there: u64) -> Result<bool, PartError> {
         let opened = open_unlinked(&self.note, OpenOptions::new().read(true));
         let file = match opened {
@@ -126,7 +126,7 @@ impl Part {
         Ok(note.is_some_and(|note| self.take_up(&note, there)))
     }
 
-    /// Takes up what a note says. False if it is of something else, or cannot be.
+    /// Applies a note. False if it is invalid or of another object.
     fn take_up(&mut self, note: &Note, there: u64) -> bool {
         let plan = &self.plan;
         let is_same = note.format == FORMAT
@@ -141,7 +141,7 @@ impl Part {
         };
         let (mut before, mut total) = (0, 0u64);
         for &(first, end) in &note.had {
-            // Apart, in order, and within the file as far as it is there.
+            // The ranges must be disjoint, in order, and within the present file.
             let bytes_to = end.saturating_mul(plan.segment_bytes);
             let is_last = plan.segments == Some(end);
             let bytes_to = if is_last { plan.bytes.unwrap_or(bytes_to) } else { bytes_to };
@@ -193,12 +193,12 @@ impl Part {
         Ok(())
     }
 
-    /// Notes what has come, if that was not done lately.
+    /// Writes the note, if the last one is old enough.
     pub fn save_now_and_then(&mut self) -> Result<(), PartError> {
         if self.saved_at.elapsed() < SAVE_EVERY { Ok(()) } else { self.save() }
     }
 
-    /// Notes what has come, once that is on the disk.
+    /// Synchronises the file, and then writes the note.
     pub fn save(&mut self) -> Result<(), PartError> {
         self.file.sync_data().map_err(|e| self.failed(e))?;
         let note = Note {
@@ -215,8 +215,8 @@ impl Part {
         Ok(())
     }
 
-    /// The file is whole: if its digest is this, or none is said, it takes its place. If it is
-    /// another, all of it is thrown away. The digest takes a while where the file is large.
+    /// Completes the file: if its digest is this, or none was announced, the file gets its final
+    /// name. If the digest differs, deletes the file. Takes a while for a large file.
     pub fn finish(
         mut self,
         digest: Option<[u8; 32]>,
@@ -240,7 +240,7 @@ impl Part {
         self.file.sync_all().map_err(|e| self.failed(e))?;
         std::fs::rename(&self.path, &self.out)
             .map_err(|source| PartError::Disk(self.out.clone(), source))?;
-        // What is left of it does no harm.
+        // A leftover note is harmless.
         let _ = std::fs::remove_file(&self.note);
         Ok(Finished::Whole)
     }
@@ -250,33 +250,33 @@ impl Part {
         &self.out
     }
 
-    /// What is to come, as far as it is known by now.
+    /// The layout, as far as it is known.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// How many segments there are, if it is known.
+    /// How many segments there are, if known.
     pub fn segments(&self) -> Option<u64> {
         let of_bytes = |bytes| segments(bytes, self.plan.segment_bytes);
         self.plan.segments.or(self.plan.bytes.map(of_bytes))
     }
 
-    /// Segments that are here, in order.
+    /// The received segments, in order.
     pub fn had(&self) -> Vec<Range<u64>> {
         self.had.clone()
     }
 
-    /// Bytes that are here; of the whole file, once all have come.
+    /// Bytes received; the size of the file, once it is complete.
     pub fn bytes(&self) -> u64 {
         self.received_bytes
     }
 
-    /// Of these, what an earlier attempt left.
+    /// Of these, bytes from an earlier attempt.
     pub fn resumed_bytes(&self) -> u64 {
         self.resumed_bytes
     }
 
-    /// Notes a segment as here; false if it was.
+    /// Marks a segment as received; false if it already was.
     fn note_had(&mut self, number: u64) -> bool {
         let place = self.had.partition_point(|range| range.end < number);
         match self.had.get_mut(place) {
@@ -297,7 +297,7 @@ impl Part {
         true
     }
 
-    /// None if it was stopped before its end.
+    /// `None` if the caller stopped it.
     fn digest(&mut self, is_stopped: impl Fn() -> bool) -> io::Result<Option<[u8; 32]>> {
         use std::io::Seek;
 
@@ -317,8 +317,8 @@ impl Part {
     }
 }
 
-/// Opens a file, but never through a symbolic link: in a folder where others may make files, a link
-/// would lead what is written into a file of their choice.
+/// Opens a file, but never through a symbolic link: in a folder where others may create files, a
+/// link could redirect the output into a file of their choice.
 fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let refused = || {
@@ -343,13 +343,13 @@ fn open_locked(path: &Path) -> io::Result<Option<File>> {
         options.read(true).write(true).create(true).truncate(false);
         let file = open_unlinked(path, &mut options)?;
         match file.try_lock() {
-            // One that is about to end, or was just forked, lets it go in a moment.
+            // A process that is about to end, or was just forked, releases it in a moment.
             Err(TryLockError::WouldBlock) if tried_at.elapsed() < LOCK_WITHIN => {
                 std::thread::sleep(LOCK_WITHIN / 16);
             }
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
-            // Between the two steps another one may have finished it, under its other name.
+            // Between the two steps another fetch may have completed it, and renamed it.
             Ok(()) if is_at(&file, path)? => return Ok(Some(file)),
             Ok(()) => {}
         }
@@ -374,17 +374,17 @@ fn is_at(_file: &File, _path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// True if both are the same, as far as both are known.
+/// True if both are equal, or one is unknown.
 fn fits(one: Option<u64>, other: Option<u64>) -> bool {
     one.zip(other).is_none_or(|(one, other)| one == other)
 }
 
-/// Writes a file of one piece.
+/// Writes a file in one piece.
 pub fn write_whole(out: &Path, content: &[u8]) -> Result<(), PartError> {
     replace(out, &beside(out, ".part"), content)
 }
 
-/// Writes a file whole, under another name first, or leaves the one that is there.
+/// Writes a file atomically, under another name first.
 fn replace(path: &Path, new: &Path, content: &[u8]) -> Result<(), PartError> {
     let write = || {
         let mut options = OpenOptions::new();

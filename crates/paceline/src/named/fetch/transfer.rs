@@ -1,4 +1,4 @@
-//! Segments on their way into a file.
+//! Writing of segments into a file.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{FetchError, Progress};
 /// Segments that are written before the flow gets credit for them.
 const TOGETHER_MAX: usize = 256;
 
-/// A transfer, with a thread of its own: writing waits for the disk.
+/// A transfer, with a thread of its own, since writes wait for the disk.
 pub struct Transfer {
     pub part: Part,
     pub news: mpsc::UnboundedReceiver<News>,
@@ -23,21 +23,21 @@ pub struct Transfer {
     pub told: watch::Sender<Progress>,
 }
 
-/// Why a transfer ended before it was whole.
+/// Why a transfer ended early.
 pub enum Ended {
-    /// The flow says why.
+    /// The flow failed.
     News(mircc::FetchError),
-    /// Nothing more can come.
+    /// The queue of segments was closed.
     Over,
-    /// What came could not be written.
+    /// A segment could not be written.
     Failed(FetchError),
 }
 
-/// The file, and what became of it.
+/// The file, and the result.
 type Outcome = (Part, Result<FlowCounts, Ended>);
 
 impl Transfer {
-    /// Writes what comes until nothing more does, and saves what was written.
+    /// Writes segments until their queue ends, and saves the note.
     pub fn start(mut self) -> Result<oneshot::Receiver<Outcome>, FetchError> {
         let (end, outcome) = oneshot::channel();
         let path = self.part.out().to_owned();
@@ -49,7 +49,7 @@ impl Transfer {
             {
                 ended = Err(Ended::Failed(error.into()));
             }
-            // Who waited may be gone; what came is saved.
+            // The receiver may be gone; the segments are saved.
             let _ = end.send((self.part, ended));
         };
         let started: io::Result<_> = thread.spawn(run);
@@ -85,10 +85,10 @@ impl Transfer {
         }
     }
 
-    /// Lets the flow ask for as many more.
+    /// Returns the credit of the written segments to the flow.
     fn consume(&mut self, written: &mut usize) {
         let consumed = Command::Consumed { flow: self.flow, segments: std::mem::take(written) };
-        // If the node has stopped, the news will end.
+        // If the node has stopped, the queue ends.
         let _ = self.shared.node.command(consumed);
         self.tell();
     }

@@ -1,4 +1,4 @@
-//! What came and could not be decoded while nothing else did.
+//! Undecodable packets, reported if no others came.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct UndecodedFrom {
     pub address: SocketAddr,
     /// How many.
     pub packets: u64,
-    /// Why, and how many for this reason; the first four reasons of a face.
+    /// The reasons, and the number of packets for each; the first four reasons of a face.
     pub reasons: Vec<(DecodeError, u64)>,
 }
 
@@ -43,17 +43,17 @@ impl fmt::Display for Undecoded {
     }
 }
 
-/// What each face has sent until now that could not be decoded.
+/// Undecodable packets of each face so far.
 pub(super) type Counted = BTreeMap<SocketAddr, Undecodable>;
 
 impl Undecoded {
-    /// What a forwarder has counted until now. Nothing if it has stopped.
+    /// The counts of a forwarder so far; empty if it has stopped.
     pub(super) async fn count(forwarder: &Forwarder) -> Counted {
         let Ok(report) = forwarder.report().await else { return Counted::new() };
         report.faces().map(|(address, face)| (address, face.undecodable)).collect()
     }
 
-    /// What came since then; none if nothing did.
+    /// The packets since then; `None` if there were none.
     pub(super) async fn since(before: &Counted, forwarder: &Forwarder) -> Option<Undecoded> {
         let now = Undecoded::count(forwarder).await;
         let senders = now.into_iter().filter_map(|(address, now)| {

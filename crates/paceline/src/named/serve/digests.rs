@@ -1,4 +1,4 @@
-//! The digests of whole files, which take as long as the files are.
+//! Digests of whole files, which take long for large files.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 use super::super::metadata::Digest;
 use super::opened::Version;
 
-/// Files that may wait for their digest. One more is tried again when it is asked for again.
+/// Files that may wait for their digest. Further ones are queued at a later request.
 const WAITING_MAX: usize = 16;
-/// Digests that are remembered.
+/// Number of digests in memory.
 const KNOWN_MAX: usize = 4_096;
-/// Files up to this size are not left to the other thread.
+/// Files up to this size are hashed at once, without the thread.
 const AT_ONCE_BYTES: u64 = 1 << 20;
 /// Bytes that are read at once.
 const PART_BYTES: usize = 1 << 18;
@@ -23,7 +23,7 @@ const PART_BYTES: usize = 1 << 18;
 /// A version of a file.
 type Key = (PathBuf, u64);
 
-/// What is known of a digest: none while it is being computed.
+/// Known digests: `None` while one is being computed.
 type Known = Arc<Mutex<VecDeque<(Key, Option<[u8; 32]>)>>>;
 
 /// Digests of files, computed by a thread that ends with this.
@@ -77,7 +77,7 @@ fn compute(versions: &Receiver<Version>, known: &Known) {
         let Some(place) = place else { continue };
         match digest {
             Ok(digest) => known[place].1 = Some(digest),
-            // It was changed meanwhile, and is another version.
+            // The file changed meanwhile, and is another version.
             Err(_) => drop(known.remove(place)),
         }
     }

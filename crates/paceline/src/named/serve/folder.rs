@@ -14,30 +14,31 @@ use super::made::Made;
 use super::opened::{Opened, Version};
 use super::request::Request;
 
-/// How long metadata is fresh: it says what is there now.
+/// How long metadata is fresh: it describes the present version.
 const METADATA_FRESHNESS_MS: u32 = 1;
-/// ContentType of a producer's word that there is nothing. Source: NDN packet format 0.3.
+/// ContentType of a producer's signed statement that the object does not exist. Source: NDN packet
+/// format 0.3.
 pub const CONTENT_TYPE_NACK: u64 = 3;
 
-/// What comes of an Interest.
+/// The answer to an Interest.
 #[derive(Debug)]
 pub enum Answer {
     /// A segment of a file.
     Segment(Data),
-    /// What is said of a file.
+    /// Metadata of a file.
     Metadata(Data),
-    /// That there is no such file, signed.
+    /// A signed statement that the file does not exist.
     Absent(Data),
-    /// There is nothing.
+    /// No answer.
     Nothing,
 }
 
-/// What is done with files and folders whose names begin with a dot.
+/// How files and folders whose names begin with a dot are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hidden {
-    /// They are served as others are.
+    /// They are served like others.
     Served,
-    /// To consumers there are none.
+    /// Consumers cannot see them.
     Withheld,
 }
 
@@ -86,13 +87,13 @@ impl Folder {
         })
     }
 
-    /// What comes of an Interest.
+    /// The answer to an Interest.
     pub fn answer(&mut self, interest: &Interest) -> Answer {
         if !self.prefix.is_prefix_of(&interest.name) {
             return Answer::Nothing;
         }
         if let Some(data) = self.made.find(&interest.name) {
-            // Metadata, too, is asked for by its very name again: by whom its answer was lost to.
+            // Metadata is also requested again by its exact name, after the loss of an answer.
             return Answer::Segment(data.clone());
         }
         match Request::of(interest, self.prefix_components) {
@@ -172,7 +173,7 @@ impl Folder {
         })
     }
 
-    /// The name of a version of the file that is asked for, in memory of its own.
+    /// The name of the requested version, in memory of its own.
     fn name_of(&self, interest: &Interest, version: &Version) -> Option<Name> {
         let components = self.prefix_components + version.path.components().count();
         interest.name.truncated(components).version(version.number).ok()

@@ -1,4 +1,4 @@
-//! Data that was made lately, so that who asks again is given the same.
+//! Recently made Data, so that a repeated Interest gets the same Data.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,7 +7,7 @@ use paceline_proto::ndn::{Data, Name};
 /// Data that is kept: about a megabyte.
 const KEPT_MAX: usize = 1_024;
 
-/// The Data made last.
+/// The most recent Data.
 #[derive(Debug, Default)]
 pub struct Made {
     data: HashMap<Name, Data>,
@@ -15,12 +15,12 @@ pub struct Made {
 }
 
 impl Made {
-    /// The Data of this very name.
+    /// The Data with exactly this name.
     pub fn find(&self, name: &Name) -> Option<&Data> {
         self.data.get(name)
     }
 
-    /// Keeps a Data; the oldest goes.
+    /// Keeps a Data, and drops the oldest if there are too many.
     pub fn keep(&mut self, data: &Data) {
         if self.data.insert(data.name().clone(), data.clone()).is_some() {
             return;

@@ -1,4 +1,4 @@
-//! The files of a folder under a prefix.
+//! Serving the files of a folder under a prefix.
 
 mod digests;
 mod folder;
@@ -26,10 +26,10 @@ use folder::{Answer, Folder, Hidden};
 /// Interests that may wait to be answered. Further ones get a Nack for congestion.
 const WAITING_MAX: usize = 4_096;
 
-/// Why a folder is not served.
+/// Why a folder cannot be served.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// It is no folder, or may not be read.
+    /// It is not a folder, or cannot be read.
     #[error("{}: {source}", folder.display())]
     Folder {
         /// The folder.
@@ -37,19 +37,19 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
-    /// A segment has at least a byte and at most what a packet has room for.
+    /// The size of segments is out of range: at least a byte, at most the room in a packet.
     #[error("segments of {bytes} bytes: 1 to {SEGMENT_BYTES_MAX} are possible")]
     SegmentBytes {
         /// The size asked for.
         bytes: usize,
     },
-    /// Something else is served there.
+    /// The prefix is already served.
     #[error("{prefix} is served already")]
     Taken {
         /// The prefix.
         prefix: Name,
     },
-    /// The prefix is one of those that mean the forwarder itself.
+    /// The prefix is reserved for the forwarder itself.
     #[error("{prefix} cannot be served: names there mean the forwarder itself")]
     Reserved {
         /// The prefix.
@@ -74,7 +74,7 @@ pub enum SignerError {
     Name(#[from] NameError),
 }
 
-/// The files of a folder, to be served; made by [`Forwarder::serve`].
+/// The configuration of serving a folder; made by [`Forwarder::serve`].
 #[derive(Clone)]
 pub struct Serve {
     forwarder: Forwarder,
@@ -86,25 +86,25 @@ pub struct Serve {
     signer: Signer,
 }
 
-/// A folder that is served. When it is dropped, that ends.
+/// A folder that is being served. Dropping it ends that.
 pub struct Serving {
     shared: Arc<Shared>,
     prefix: Name,
     counts: Arc<Counts>,
 }
 
-/// What was asked for and what was answered.
+/// Counts of Interests and answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServeCounts {
-    /// Interests that came here.
+    /// Interests received.
     pub asked: u64,
-    /// Segments given.
+    /// Segments sent.
     pub segments: u64,
     /// Their bytes of content.
     pub content_bytes: u64,
-    /// Metadata given.
+    /// Metadata sent.
     pub metadata: u64,
-    /// Interests for what is not there, or not allowed.
+    /// Interests for objects that do not exist or are not served.
     pub refused: u64,
 }
 
@@ -130,9 +130,9 @@ impl Serve {
         }
     }
 
-    /// Bytes of content in a segment, 1 to 8,000. Default 1,000: with a name, a signature and what
-    /// forwarders add to it, that leaves in one frame of Ethernet. Longer ones are cut by IP, and
-    /// lost with any part.
+    /// Bytes of content in a segment, 1 to 8,000. Default 1,000: with a name, a signature and the
+    /// fields that forwarders add, this fits one Ethernet frame. IP cuts longer packets, which are
+    /// lost with any fragment.
     pub fn segment_bytes(mut self, bytes: usize) -> Serve {
         self.segment_bytes = bytes;
         self
@@ -144,14 +144,14 @@ impl Serve {
         self
     }
 
-    /// How long a segment is fresh in the stores of others. It never changes, but a forwarder that
-    /// has one may give it to who asks for the present version. Default 10 s.
+    /// How long a segment is fresh in content stores. Its content never changes, but a forwarder
+    /// may answer a request for the present version with it. Default 10 s.
     pub fn freshness(mut self, time: Duration) -> Serve {
         self.freshness = time;
         self
     }
 
-    /// How Data is signed. Default the digest of each.
+    /// How Data is signed. Default: with its digest.
     pub fn signer(mut self, signer: Signer) -> Serve {
         self.signer = signer;
         self
@@ -161,7 +161,7 @@ impl Serve {
     /// `PREFIX/KEY/ID`: the first eight bytes of the public key's SHA-256.
     ///
     /// # Errors
-    /// If it is no such key.
+    /// If it is not such a key.
     pub fn key_pem(self, pem: &str) -> Result<Serve, SignerError> {
         let signer = Signer::from_pem(pem, Name::root())?;
         let Signer::Ed25519 { key, .. } = signer else { return Err(KeyError::Private.into()) };
@@ -172,9 +172,9 @@ impl Serve {
 
     /// Starts to serve: Interests that reach the forwarder for names with the prefix are answered.
     ///
-    /// Files below the folder are served, and what symbolic links within it lead to within it;
-    /// nothing else, whatever a name says. Names that begin with a dot are left out, unless
-    /// [`Serve::hidden_files`] says otherwise.
+    /// Serves files below the folder, and targets of symbolic links that stay within it; nothing
+    /// else, whatever the name in an Interest. Hides names that begin with a dot, unless
+    /// [`Serve::hidden_files`] is set.
     ///
     /// # Errors
     /// If the folder cannot be read, a knob is out of range, or the prefix is taken.
@@ -252,7 +252,7 @@ impl Serving {
         &self.prefix
     }
 
-    /// What was asked for and answered until now.
+    /// The counts so far.
     pub fn counts(&self) -> ServeCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ServeCounts {
@@ -268,7 +268,7 @@ impl Serving {
 impl Drop for Serving {
     fn drop(&mut self) {
         self.shared.desk.close_service(&self.prefix);
-        // A node that has stopped serves nothing anyway.
+        // A node that has stopped serves nothing.
         let _ = self.shared.node.command(Command::Unserve(self.prefix.clone()));
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are open, by path and version.
+//! Open files, by path and version.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,15 +9,16 @@ use std::time::UNIX_EPOCH;
 
 use cap_std::fs::{Dir, OpenOptions};
 
-/// Files that are held open: one that was replaced is served to its end to those who have begun.
+/// Number of files held open: a version that was replaced is still served to consumers that began
+/// it.
 const OPEN_MAX: usize = 64;
 
 /// A version of a file.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// Where it is, or was.
+    /// Its path when it was opened.
     pub path: PathBuf,
-    /// When it was changed last, nanoseconds since 1970.
+    /// When it was last changed, nanoseconds since 1970.
     pub number: u64,
     /// Its size.
     pub bytes: u64,
@@ -27,7 +28,7 @@ pub struct Version {
 impl Version {
     /// Opens the present file; `None` if the path does not exist or is not a file.
     fn open(dir: &Dir, path: &Path) -> Option<Version> {
-        // Asked first: to open a pipe would wait for its other end.
+        // Checked first: opening a pipe would wait for its other end.
         if !dir.metadata(path).ok()?.is_file() {
             return None;
         }
@@ -36,7 +37,7 @@ impl Version {
         #[cfg(unix)]
         {
             use cap_std::fs::OpenOptionsExt;
-            // Nothing for files; a pipe that has just taken a file's place does not wait.
+            // No effect on files; a pipe that has just replaced the file does not block.
             options.custom_flags(libc::O_NONBLOCK);
         }
         let file = dir.open_with(path, &options).ok()?.into_std();
@@ -47,20 +48,20 @@ impl Version {
     /// Reads a part.
     ///
     /// # Errors
-    /// If it cannot be read whole, or the file is not that version any more.
+    /// If it cannot be read whole, or the file is no longer that version.
     pub fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
         read_exact_at(&self.file, into, from)?;
-        // Looked at afterwards: a change during the read is noticed.
+        // Checked after the read, to detect a change during it.
         if self.is_present() { Ok(()) } else { Err(io::ErrorKind::StaleNetworkFileHandle.into()) }
     }
 
-    /// True if the file was not changed meanwhile.
+    /// True if the file has not changed since.
     pub fn is_present(&self) -> bool {
         look(&self.file) == Some((self.number, self.bytes))
     }
 }
 
-/// Version and size of an open file; none if it is something else.
+/// Version and size of an open file; `None` if it is not a file.
 fn look(file: &File) -> Option<(u64, u64)> {
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -85,7 +86,7 @@ fn read_exact_at(file: &File, mut into: &mut [u8], mut from: u64) -> io::Result<
     Ok(())
 }
 
-/// The versions that are open, the latest used last.
+/// The open versions, the most recently used last.
 #[derive(Debug, Default)]
 pub struct Opened(VecDeque<Version>);
 
@@ -97,7 +98,7 @@ impl Opened {
         Some(version)
     }
 
-    /// A version of a file; none if it is neither open nor the present one.
+    /// A version of a file; `None` if it is neither open nor the present one.
     pub fn version(&mut self, dir: &Dir, path: &Path, number: u64) -> Option<Version> {
         let held = self.0.iter().position(|held| held.number == number && held.path == path);
         match held.and_then(|place| self.0.remove(place)) {
@@ -109,7 +110,7 @@ impl Opened {
         }
     }
 
-    /// Forgets a version that is not what it was.
+    /// Forgets a version whose file has changed.
     pub fn forget(&mut self, version: &Version) {
         self.0.retain(|held| held.number != version.number || held.path != version.path);
     }

@@ -1,14 +1,14 @@
-//! What a name below the prefix asks for.
+//! Parsing of names below the prefix.
 
 use std::path::PathBuf;
 
 use paceline_proto::ndn::tlv::kind;
 use paceline_proto::ndn::{Component, Interest};
 
-/// The keyword of what is said of a file.
+/// The keyword of a file's metadata.
 pub const METADATA: &str = "metadata";
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The first segment of the present version.
@@ -51,7 +51,7 @@ impl Request {
     }
 }
 
-/// A component as a step of a path: down, and nowhere else.
+/// A component as a step down in a path. It cannot lead elsewhere.
 #[cfg(unix)]
 fn step(value: &[u8]) -> Option<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
@@ -60,7 +60,7 @@ fn step(value: &[u8]) -> Option<std::ffi::OsString> {
     is_step.then(|| std::ffi::OsString::from_vec(value.to_vec()))
 }
 
-/// The same, where names of files are text and more characters mean something.
+/// As above, on systems where file names are text and more characters are special.
 #[cfg(not(unix))]
 fn step(value: &[u8]) -> Option<std::ffi::OsString> {
     let text = std::str::from_utf8(value).ok()?;

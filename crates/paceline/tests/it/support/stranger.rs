@@ -33,7 +33,7 @@ pub struct Stranger {
     pub sessions: Mutex<BTreeMap<SocketAddr, Session>>,
 }
 
-/// What it asks who a node is with.
+/// The nonce of its questions.
 const NONCE: &[u8; 8] = b"a nonce!";
 
 impl Stranger {
@@ -114,7 +114,7 @@ impl Stranger {
         }
     }
 
-    /// Says hello and asks who the node is, whose question it does not answer. Returns the bytes
+    /// Says hello and sends a Who, and does not answer the question of the node. Returns the bytes
     /// and datagrams that it sent, and those that came back.
     pub async fn meets(&self, to: SocketAddr) -> [(usize, usize); 2] {
         let sent = self.say(to, Kind::Hello, self.session.as_bytes());
