@@ -446,7 +446,7 @@ async fn submission_blocks_at_the_bound_and_wakes_when_it_rises() {
 async fn many_datagrams_leave_in_trains_and_arrive_whole() {
     let (mut open, addr) = open_node(|config| config);
     let mut asker = start(bind(loopback()), &[addr]);
-    // A burst at a time: the receive buffer of some systems holds no more.
+    // A burst at a time: a larger one overflows the receive buffer of some systems.
     let (bursts, burst) = (50, 200);
     for _ in 0..bursts {
         asker.order(Order::AskMany(NodeId(0), burst, 300));
