@@ -147,7 +147,7 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// Sends a message to an honest node in the name of another. False if nobody is known yet.
+    /// Sends a message to an honest node in the name of another. False if it knows no node yet.
     fn forge<P: Spoken>(&self, cx: &mut Context<'_, P>) -> bool {
         let mut shared = self.shared.lock().expect("no panic under the lock");
         let Some(mut names) = self.gate.names() else { return false };
@@ -176,7 +176,7 @@ impl<P: Spoken> Tamper<P> for Forger {
     fn starts(&mut self, _: &mut P, cx: &mut Context<'_, P>) -> bool {
         match &self.lies {
             Some(lies) => cx.set_timer(lies.every, P::TICK),
-            // A new run has met nobody.
+            // A new run has met no node.
             None => _ = self.gate.names().and_then(|mut names| names.met.remove(&cx.node)),
         }
         self.lies.is_none()

@@ -54,8 +54,8 @@ pub trait Swarm: Clone + 'static {
             .map_err(|what| format!("{what}\nreplay: {}\n{}", self.replay(), self.describe()))
     }
 
-    /// Runs it with honest nodes; every so many seeds also through the other codec, and a second
-    /// time.
+    /// Runs it with honest nodes; at seeds that are multiples of `REPEATED_EVERY` also through the
+    /// other codec, and a second time.
     fn run_repeated(&self) -> Result<Self::Outcome, String> {
         let outcome = self.run_honest()?;
         if self.seed().is_multiple_of(Self::REPEATED_EVERY) {

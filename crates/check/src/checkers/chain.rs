@@ -152,8 +152,8 @@ impl ChainLedger {
         self.deliveries
     }
 
-    /// To be asked once faults are over and the run had its time: everything was delivered, nobody
-    /// waits, the counters balance, and nothing is left to do.
+    /// Checks that everything was delivered, no member waits, the counters balance, and no work is
+    /// left. Call it after the faults and enough time to recover.
     pub fn check_quiescent<P: Member>(&mut self, sim: &Sim<P>) -> Result<(), Violation<Rule>> {
         let at = sim.now();
         for rank in 0..self.view.len() {

@@ -21,8 +21,8 @@ impl From<&Frame> for Passage {
 }
 
 impl Passage {
-    /// What is wrong with a block of a view of so many members that goes from the one of this rank
-    /// to that one. Each hop takes one off the hops that are left, so N - 1 hops are the most.
+    /// What is wrong with a block that goes from rank `from` to rank `to` in a view of `members`.
+    /// Each hop decrements the hops that are left, so a block makes at most N - 1 hops.
     pub(super) fn wrong(&self, members: usize, from: usize, to: usize) -> Option<&'static str> {
         let origin = self.origin as usize;
         if origin >= members {

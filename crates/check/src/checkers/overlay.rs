@@ -65,7 +65,8 @@ pub struct Terms {
     /// Crashes of holders farther apart than this are repaired in between; `None` if the network
     /// may be in the way of that.
     pub repaired_within: Option<Duration>,
-    /// Some nodes are strangers. Who was taken for a member and answers no more has failed.
+    /// Some nodes are strangers. A stranger that others took for a member counts as failed once it
+    /// stops answering.
     pub has_strangers: bool,
 }
 
@@ -190,7 +191,7 @@ impl OverlayLedger {
         (self.outcomes, self.failed)
     }
 
-    /// From this time on, all is to be as it should: what is asked is answered rightly.
+    /// From this time on every request must get the correct answer.
     pub fn expect_quiet_from(&mut self, at: Instant) {
         self.final_from = Some(at);
     }
@@ -561,7 +562,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
         if let Body::Route(route) = &message.body {
             let divided = self.dividing.as_ref().filter(|dividing| dividing.tag == route.tag);
             let (here, there) = (self.space.key(from), self.space.key(to));
-            // What results told of ranges may lead anywhere, from the requester; and a payload
+            // A requester that learned of ranges from results may go to any node; and a payload
             // goes straight to the nodes that were located for it.
             let is_direct = self.has_ranges || matches!(route.purpose, Purpose::Send(_));
             let is_guess = is_direct && from == route.initiator;
@@ -651,7 +652,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
             self.lose(at, *node);
             // It may have crashed in the midst of this.
             self.dividing = None;
-            // Nobody is told any more, and it does not know what it was told.
+            // The node no longer reports results, and has forgotten those that it reported.
             self.open.retain(|(by, _), _| by != node);
             self.delivered.retain(|(to, ..)| to != node);
         }

@@ -155,8 +155,8 @@ impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger
     }
 
     fn on_fault(&mut self, _: Instant, fault: &Fault) {
-        // A member that starts anew knows nothing of its former life. A restart of one that is
-        // alive, which a scenario may ask for, is nothing.
+        // A restarted member keeps no state of its previous run. A scenario may restart a member
+        // that is alive; that has no effect.
         if let Fault::Crash(node) = fault {
             self.reported.remove(node);
         }

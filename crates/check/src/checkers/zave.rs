@@ -47,7 +47,7 @@ pub struct RingChecker {
     members: BTreeMap<NodeId, Vec<NodeId>>,
     // Since when they are.
     principals: BTreeMap<NodeId, Instant>,
-    // Nodes that failed and began anew, perhaps before that was found out.
+    // Nodes that failed and restarted, perhaps before another node detected the failure.
     restarted: BTreeMap<NodeId, Instant>,
     is_sufficient: bool,
     checks: u64,

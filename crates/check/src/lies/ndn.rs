@@ -8,7 +8,7 @@ use paceline_proto::ndn::{
 
 use super::{Draw, Source};
 
-/// A name that is asked for, a segment of it, or one that nobody publishes.
+/// A name that is requested, a segment of it, or a name without a producer.
 fn name(source: &mut Source<'_>) -> Name {
     let known = source.known.names.len() as u32;
     let name = source.known.names[source.rng.below(known) as usize].clone();
@@ -40,7 +40,7 @@ fn interest(source: &mut Source<'_>) -> Interest {
     interest
 }
 
-/// Data with content that nobody published, with a digest signature or a null one.
+/// Data with content that no producer published, with a digest signature or a null one.
 fn data(source: &mut Source<'_>) -> Data {
     let meta = Meta {
         content_type: source.rng.chance(0.1).then(|| source.word()),

@@ -1,4 +1,4 @@
-//! Which faults are in effect, and since when there is none.
+//! Which faults are in effect, and since when the run is free of faults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,9 @@ use paceline_proto::core::{Instant, Loss, NodeId};
 
 use paceline_sim::Fault;
 
-/// How long after its cause a member may still be excluded: nobody can tell at once that a fault is
-/// over, and an attempt that was made meanwhile goes on, for `answer_within` by default.
+/// How long after a fault has ended a member may still be excluded for it: no member detects the
+/// end of a fault at once, and a view change that began before goes on, for `answer_within` by
+/// default.
 const EXCUSED_FOR: Duration = Duration::from_secs(2);
 
 /// The faults of a run, as far as they have taken effect.

@@ -71,7 +71,7 @@ impl Unread {
     }
 }
 
-/// What was sent to one member, what was delivered, and what the sender was told of it.
+/// Messages sent to one member, their deliveries, and the outcomes reported to the sender.
 #[derive(Debug)]
 pub(super) struct DirectLedger {
     window_bytes: usize,
@@ -190,8 +190,8 @@ impl DirectLedger {
         Ok(Some((of, place)))
     }
 
-    /// At the end of a run: between two that stayed everything was delivered, and whoever stayed
-    /// was told what became of all that it sent.
+    /// At the end of a run: between two members that stayed everything was delivered, and each
+    /// member that stayed got an outcome for every message that it sent.
     pub(super) fn check_settled(
         &self,
         view: &View,

@@ -1,5 +1,5 @@
-//! V6: what all that were asked have accepted may be decided, and is what every later attempt
-//! proposes, whoever died meanwhile.
+//! V6: a proposal that every member asked has accepted may be decided, and every later attempt
+//! proposes the same, whichever members crash in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ impl Endings {
         }
         let ended = ViewId(view.0 - 1);
         let Some(attempts) = self.attempts.get_mut(&ended) else { return Ok(()) };
-        // Whoever installs what it proposed has accepted it, in the same call perhaps.
+        // A proposer that installs its own proposal has accepted it, perhaps in the same call.
         for (ballot, attempt) in attempts {
             if ballot.proposer == node && attempt.name == made_at {
                 let others = attempt.asked.iter().filter(|&&asked| asked != node);

@@ -39,7 +39,7 @@ impl Flows {
         }
     }
 
-    /// A node was told of a view.
+    /// A node installed a view.
     pub(super) fn note_view(&mut self, view: &Arc<View>) {
         self.views.entry(view.id()).or_insert_with(|| InView::new(view));
     }
@@ -145,8 +145,8 @@ impl Flows {
         Err((Rule::Flow, what))
     }
 
-    /// True if the applications of all members of this view have consumed what they were told of
-    /// this origin, in earlier views too.
+    /// True if the applications of all members of this view have consumed every delivery from this
+    /// origin, in earlier views too.
     fn have_consumed(&self, view: &View, origin: Member) -> bool {
         let is_in = |other: &View, member: Member| {
             other.rank(member.node).filter(|&rank| other.members()[rank] == member)

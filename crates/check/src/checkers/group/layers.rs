@@ -9,7 +9,7 @@ use paceline_proto::group::{Group, Role};
 
 use super::{Broken, Host, Rule};
 
-/// A node's maps are looked through when its view changes, and then once in so many calls.
+/// The checker examines a node's maps when its view changes, and then once in this many calls.
 const CALLS: u32 = 32;
 
 /// What the layers of a node hold of the members of its view.

@@ -285,8 +285,8 @@ impl GroupLedger {
         let in_view = progress.view;
         let sent = self.accepted.get(&key).map_or(&[][..], Vec::as_slice);
         let number = progress.next.get(&key).copied();
-        // A member that came later begins with the view in which it came; whoever is ahead of the
-        // origin in installing it is judged by the next message.
+        // A member that joined later begins with the view in which it joined. If it installed that
+        // view before the origin did, the next message is checked instead.
         let first = self.starts.get(&(progress.first_view, key.0, key.1)).copied();
         let number = number
             .or(first)
@@ -317,8 +317,8 @@ impl GroupLedger {
         }
     }
 
-    /// At the end of a run whose faults are over: all of `wanted`, and nobody else, are in one view
-    /// and have been told every message of those that are in it.
+    /// At the end of a run whose faults are over: exactly the members of `wanted` are in one view,
+    /// and each has delivered every message of every member of it.
     pub fn check_converged<P: Host>(
         &self,
         sim: &Sim<'_, P>,

@@ -35,7 +35,7 @@ pub(super) struct Lives {
     seen: BTreeSet<(NodeId, u64)>,
     // Crashed, told to leave, or excluded for a reason.
     gone: BTreeSet<(NodeId, u64)>,
-    // By policy, whoever does not consume may be excluded.
+    // By policy, the group may exclude a member that does not consume.
     expels: bool,
 }
 

@@ -68,9 +68,9 @@ pub(super) struct Asks {
     due: BinaryHeap<Reverse<(Instant, Due)>>,
     /// Asks whose entries may be there.
     entries: usize,
-    /// Interests that ended: at least so many.
+    /// Lower bound of the number of Interests that ended.
     ended: u64,
-    /// Interests that left once more after so many others that the node had forgotten them.
+    /// Interests that were sent again after the node had evicted them from its history.
     pub(super) forgotten: u64,
 }
 
@@ -108,7 +108,7 @@ impl Asks {
         }
     }
 
-    /// A neighbour asks. What it gets for that may wait for so long.
+    /// A neighbour asks. The answer may wait for up to `wait_max`.
     pub(super) fn ask(
         &mut self,
         now: Instant,
@@ -152,7 +152,7 @@ impl Asks {
         asks.filter(|(_, ask)| is_open(ask)).map(|(_, ask)| ask.open).sum()
     }
 
-    /// Data has come for whoever asked, which may be stamped with so much.
+    /// Data has arrived for the neighbours that asked; `bound` limits its stamp.
     pub(super) fn note_bound(&mut self, key: Key, bound: (u64, u64)) {
         for (_, ask) in self.asks.range_mut((key, NodeId(0))..=(key, NodeId(u32::MAX))) {
             let (primary, secondary) = ask.bound.unwrap_or((0, 0));
@@ -226,11 +226,11 @@ impl Asks {
         self.entries
     }
 
-    /// A neighbour is none any more: it gets nothing, whatever it asked for. Its entries may stay
-    /// until their time is over.
+    /// A neighbour is removed: its pending Interests get no answer. Its entries may stay until they
+    /// expire.
     pub(super) fn forget(&mut self, now: Instant, peer: NodeId) {
         for visit in self.visits.values_mut() {
-            // One that starts anew knows nothing of what it had.
+            // A restarted neighbour has forgotten the Interests that it received.
             visit.left.retain(|&(to, ..)| to != peer);
             if visit.left.is_empty() && visit.came_at.is_some() {
                 // It may have waited for that neighbour, and waits for another from now on.

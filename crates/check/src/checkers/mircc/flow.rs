@@ -81,7 +81,7 @@ impl Flow {
         self.window_bytes = 0;
     }
 
-    /// A segment is told.
+    /// Notes the delivery of a segment.
     pub(super) fn tell(
         &mut self,
         number: u64,

@@ -169,7 +169,7 @@ impl MirccLedger {
 
     fn publish(&mut self, node: NodeId, object: &Object) {
         self.producers.insert(node);
-        // What a rogue publishes is none that a consumer should be told.
+        // A consumer must not deliver an object that only a rogue published.
         if !self.rogues.contains(&node) {
             self.objects.insert(object.name.prefix_bytes().clone(), object.clone());
         }

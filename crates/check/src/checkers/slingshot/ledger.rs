@@ -78,8 +78,8 @@ impl SlingshotLedger {
         self.totals
     }
 
-    /// To be asked once faults are over and the run had its time: everything is told, and nothing
-    /// is left to do.
+    /// Checks that every packet was reported, and no work is left. Call it after the faults and
+    /// enough time to recover.
     pub fn check_quiescent<P: Member>(&mut self, sim: &Sim<P>) -> Result<(), Violation<Rule>> {
         let at = sim.now();
         let pending = sim.events_pending();

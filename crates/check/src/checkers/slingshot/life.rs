@@ -33,31 +33,31 @@ impl Signs {
     }
 }
 
-/// What the application was told of a sender's packets.
+/// What the node reported to the application about a sender's packets.
 #[derive(Debug, Default)]
 struct Told {
     outcomes: BTreeMap<u64, Outcome>,
-    /// The number after the one that was told last, and how many overruns had been told by then.
+    /// The number after the last one reported, and the number of overruns reported by then.
     next: Option<(u64, u64)>,
-    /// What came directly and was told so at once.
+    /// Packets that came directly and were reported so at once.
     direct: Signs,
-    /// Numbers that need not be told: they were sent while the sender and the node were not both in
-    /// the group. The last absence goes on up to what is told next.
+    /// Numbers that need no report: they were sent while the sender and the node were not both in
+    /// the group. The last absence extends to the next number reported.
     absences: Vec<(u64, u64)>,
     left_at: Option<u64>,
 }
 
 impl Told {
-    /// What was told of is told, and what is told next may be of any later number.
+    /// Past reports stay valid, and the next one may be of any later number.
     fn leave(&mut self) {
         let after_last = self.outcomes.last_key_value().map(|(&last, _)| last + 1);
         self.left_at = self.left_at.or(after_last);
         self.direct = Signs::default();
-        // No number of overruns that was ever told: there may be a gap.
+        // This differs from every reported number of overruns, so a gap is allowed.
         self.next = self.next.map(|(next, _)| (next, u64::MAX));
     }
 
-    /// An outcome is told.
+    /// Notes a reported outcome.
     fn note(&mut self, seq: u64, outcome: Outcome) -> Option<Outcome> {
         if let Some(left_at) = self.left_at.take() {
             self.absences.push((left_at, seq));
@@ -66,7 +66,7 @@ impl Told {
     }
 }
 
-/// A delivery, as the application is told of it.
+/// A delivery, as reported to the application.
 pub(super) struct Delivery {
     pub(super) at: Instant,
     pub(super) source: Source,
@@ -83,19 +83,19 @@ pub(super) struct Life {
     signs: BTreeMap<(GroupId, NodeId), Signs>,
     /// When others say that they had a packet, at the earliest.
     claims: BTreeMap<(GroupId, NodeId, u64), Instant>,
-    /// From which number on all packets of a sender are to be told of, and whether that is known
-    /// by the sender's own word.
+    /// The first number from which the node must report all packets of a sender, and whether the
+    /// sender itself announced it.
     heard: BTreeMap<Source, (u64, bool)>,
     /// What came from its sender, and when.
     direct: BTreeMap<u32, Instant>,
     supplied: BTreeSet<u32>,
     pub(super) solvable: Solvable,
     pub(super) fires: Fires,
-    /// Packets that must have been told of by a time.
+    /// Packets that must be reported by a time.
     due: VecDeque<(Instant, Source, u64)>,
     /// Members of groups since the last command that changed them.
     members: BTreeMap<GroupId, Arc<[NodeId]>>,
-    /// A change of this very call: what is given up for it is told during the call.
+    /// A group changed in this call: the packets given up for it are reported during the call.
     regrouped: Option<GroupId>,
     pub(super) unread: usize,
     pub(super) overruns: u64,
@@ -114,8 +114,8 @@ impl Life {
         listed.is_none_or(|listed| listed.contains(&node) && listed.contains(&other))
     }
 
-    /// The call is over that changed a group: those who are gone may come back, later in their
-    /// numbers, but what was told of them is not told again.
+    /// Ends the call that changed a group. Members that left may come back with later numbers, but
+    /// a packet that was reported is not reported again.
     pub(super) fn part(&mut self, node: NodeId) {
         let Some(group) = self.regrouped.take() else { return };
         let gone: Vec<Source> = self.told.keys().chain(self.heard.keys()).copied().collect();
@@ -173,7 +173,7 @@ impl Life {
         self.direct.get(&packet).copied().unwrap_or_default()
     }
 
-    /// The application is to be told of this packet by then, if it is not one before the first.
+    /// The node must report this packet by then, unless it precedes the first one expected.
     pub(super) fn expect(&mut self, by: Instant, source: Source, seq: u64) {
         if self.heard.get(&source).is_some_and(|&(begin, _)| seq >= begin) {
             self.due.push_back((by, source, seq));
@@ -184,7 +184,7 @@ impl Life {
         self.told.get(&source).is_some_and(|told| told.outcomes.contains_key(&seq))
     }
 
-    /// The application is told of a packet.
+    /// Checks a delivery to the application.
     pub(super) fn deliver(&mut self, delivery: &Delivery, config: &Config) -> Result<(), Broken> {
         let &Delivery { at, source, seq, packet, how, .. } = delivery;
         let name = format!("{}/{}.{seq}", source.0, source.1);
@@ -273,7 +273,7 @@ impl Life {
         gaps.into_iter().for_each(|gap| self.expect(at + lost_after, source, gap));
     }
 
-    /// The application is told that a packet is lost.
+    /// Checks a report that a packet is lost.
     pub(super) fn lose(
         &mut self,
         source: Source,
@@ -292,7 +292,7 @@ impl Life {
         self.check_order(source, seq, seq + 1, order)
     }
 
-    /// Checks that everything is told that was to be by now. `has_overrun`: some may be dropped.
+    /// Checks that every packet due by now was reported. `has_overrun`: some may be dropped.
     pub(super) fn check_due(&mut self, now: Instant, has_overrun: bool) -> Result<(), Broken> {
         while let Some(&(by, source, seq)) = self.due.front() {
             if by >= now {
@@ -307,8 +307,8 @@ impl Life {
         Ok(())
     }
 
-    /// Packets between the first and the last that was told of each sender, of which nothing was
-    /// told, and the name of one.
+    /// The number of packets without a report between the first and the last reported packet of
+    /// each sender, and the name of one.
     pub(super) fn holes(&self) -> (u64, Option<String>) {
         let (mut holes, mut example) = (0, None);
         for (&source, told) in &self.told {
@@ -325,7 +325,7 @@ impl Life {
     }
 }
 
-/// The first packet of those that were told of, or that were to be.
+/// The first packet that was reported, or that had to be.
 fn first_of(told: &Told) -> u64 {
     told.outcomes.first_key_value().map_or(0, |(&first, _)| begin_of(first))
 }

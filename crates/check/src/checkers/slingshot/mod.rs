@@ -18,10 +18,10 @@ rules! {
     pub enum Rule {
         /// S1: packets are delivered as sent, under the sender's group, incarnation and number.
         Integrity => "S1 integrity",
-        /// S2: no number is sent twice, and a packet is told at most once, also where its sender or
-        /// the member left the group and came back.
+        /// S2: no number is sent twice, and a packet is reported at most once, even if its sender
+        /// or the member left the group and came back.
         Once => "S2 once",
-        /// S3: a repair is the sum of packets that its sender received, and what is told as
+        /// S3: a repair is the sum of packets that its sender received, and a packet reported as
         /// recovered follows from the repairs that came.
         Repair => "S3 repair",
         /// S4: what comes after the deadline is flagged, nothing else is, what was reported lost

@@ -53,7 +53,7 @@ impl Packets {
     }
 
     /// The packets that a message names, each with its group, sender and the number there; empty
-    /// if one is of nobody.
+    /// if one has no known sender.
     pub(super) fn named(
         &mut self,
         view: ViewId,

@@ -59,9 +59,9 @@ pub(super) struct JobLedger {
     under_way: BTreeMap<u64, u8>,
     told: BTreeSet<u64>,
     failed: BTreeSet<u64>,
-    /// Walks that were told of or given up since the last look.
+    /// Walks that were reported or given up since the last check.
     just_over: Vec<u64>,
-    /// How many walks of each source were told of.
+    /// Number of reported walks of each source.
     of_sources: BTreeMap<Vertex, u64>,
     /// Attempts of all walks that are over.
     attempts: u64,
@@ -110,7 +110,7 @@ impl JobLedger {
         self.unconsumed = self.unconsumed.saturating_sub(count);
     }
 
-    /// A walk is told of.
+    /// Notes a reported walk.
     pub(super) fn tell(&mut self, world: &World, walk: &Walk) -> Result<(), Broken> {
         let number = walk.walk;
         if !self.told.insert(number) {
@@ -270,7 +270,7 @@ impl JobLedger {
     }
 }
 
-/// Why a job is to be refused, in words.
+/// Why a server must refuse a job, as text.
 pub(super) fn refusal<'a>(
     job: &Job,
     config: &Config,

@@ -13,13 +13,13 @@ use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 /// What was seen, over all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Walks that were told of.
+    /// Walks that were reported to the application.
     pub finished: u64,
-    /// Of these, such as were begun more than once.
+    /// Reported walks that were started more than once.
     pub repeated: u64,
     /// Walks that were given up.
     pub failed: u64,
-    /// Steps of the walks that were told of.
+    /// Steps of the reported walks.
     pub steps: u64,
     /// Jobs that ended.
     pub ended: u64,
@@ -31,7 +31,7 @@ pub struct Totals {
     pub dropped: u64,
     /// Walkers that queues marked.
     pub marked: u64,
-    /// Walkers that were lost by servers: nobody has what they need.
+    /// Walkers that servers dropped because no server has the rows that they need.
     pub lost: u64,
     /// Walkers that were refused.
     pub refused: u64,
@@ -81,7 +81,7 @@ pub struct WalkLedger {
     /// Tokens that were seen.
     seen: BTreeSet<Key>,
     wire: BTreeMap<(Key, NodeId, NodeId, bool), OnWire>,
-    /// What strangers sent: of it nobody knows where it was before.
+    /// Walkers that strangers sent: the ledger does not know where they were before.
     foreign: BTreeSet<Key>,
     call: Call,
     totals: Totals,
@@ -128,7 +128,7 @@ impl WalkLedger {
         self.nodes.iter().any(|node| !node.jobs.is_empty())
     }
 
-    /// To be asked once faults are over and the run had its time: every job has ended.
+    /// Checks that every job has ended. Call it after the faults and enough time to recover.
     pub fn check_complete(&mut self, at: Instant) -> Result<(), Violation<Rule>> {
         let open = (0..).map(NodeId).zip(&self.nodes);
         let open = open.filter_map(|(node, held)| Some((node, held.jobs.iter().next()?)));

@@ -1,5 +1,5 @@
-//! The ledger of walks: where each walker is, which walks were asked for and what was told of them,
-//! held against what servers promise.
+//! The ledger of walks: where each walker is, which walks were requested and which results were
+//! reported. It compares them with the servers' promises.
 
 mod job;
 mod ledger;
@@ -22,7 +22,7 @@ rules! {
         /// dropped, refused or lost, and counted as that.
         Conservation => "W1 conservation",
         /// W2: there is at most one copy of each attempt, unless the network doubles it, and one
-        /// attempt of each walk; a walk is told of once, after it came home, and nothing after its
+        /// attempt of each walk; a walk is reported once, after it came home, and never after its
         /// job's end.
         Copies => "W2 one copy",
         /// W3: each step is along an edge that fits, taken where that edge is known; a walk has the
@@ -30,14 +30,13 @@ rules! {
         Legality => "W3 legal steps",
         /// W4: a walk goes where it goes in memory, whatever was lost.
         Reference => "W4 same path",
-        /// W5: every walk is told of or given up, for a reason, within the time that it may take; a
-        /// job ends with its last walk, or is refused for a reason.
+        /// W5: every walk is reported, or given up for a reason, within the time that it may take;
+        /// a job ends with its last walk, or is refused for a reason.
         Completion => "W5 completion",
-        /// W6: a queue drops and marks as its discipline says, and has no more walkers than its
-        /// limit.
+        /// W6: a queue drops and marks as its discipline says, and never exceeds its limit.
         Queue => "W6 queue",
-        /// Walkers travel together as many and as long as configured, and wait for nobody when
-        /// there is nothing else to do.
+        /// Bundles keep to the configured size and waiting time, and an idle server sends a walker
+        /// without waiting.
         Bundle => "bundles",
         /// No more walks are under way, or done and not consumed, than may be.
         Credits => "credits",

@@ -41,11 +41,11 @@ pub(super) struct Call {
     pub(super) home: Vec<Key>,
     /// What left, to go on or home.
     pub(super) left: BTreeMap<Key, u32>,
-    /// Walks that were told of.
+    /// Walks that were reported.
     pub(super) told: Vec<(JobId, u64, u8)>,
-    /// A job that is to be given up.
+    /// A job that the application cancels.
     pub(super) cancelled: Option<JobId>,
-    /// A job that is to be begun, and why it is not to be, if it is not.
+    /// A job that the application requests, and why the server must refuse it, if it must.
     pub(super) asked: Option<(JobId, Option<&'static str>)>,
     pub(super) is_refused: bool,
     pub(super) is_work: bool,
@@ -239,7 +239,7 @@ impl NodeLedger {
         Ok((listed, comparison.end()))
     }
 
-    /// Walks that are told of have come home in this call.
+    /// Checks that each reported walk came home in this call.
     fn check_told(
         &self,
         call: &Call,

@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A walk that is told of, beside what may be and what was to be.
+    /// Compares a reported walk with the legal steps and with the reference walk.
     pub(super) fn check(&self, job: &Job, walk: &Walk) -> Result<(), Broken> {
         self.check_legal(job, walk)
             .map_err(|what| (Rule::Legality, format!("walk {}: {what}", walk.walk)))?;
