@@ -9,19 +9,19 @@ use paceline_proto::core::{LinkFaults, NodeId};
 pub enum Fault {
     /// The node stops at once and forgets everything.
     Crash(NodeId),
-    /// The node crashes in the midst of what it does: in the next handler call that sends more
-    /// messages than this, once so many have left. The crash discards its other messages, its
-    /// timers and its counts; the application gets all of the call's events or none. Observers see
-    /// a [`Fault::Crash`] then (`sim_crashed_amid`).
+    /// The node crashes within a handler call: the next one that sends more than `sends` messages,
+    /// once that many have left. The crash discards its other messages, its timers and its counts;
+    /// the application gets all of the call's events or none. Observers see a [`Fault::Crash`] then
+    /// (`sim_crashed_amid`).
     CrashAmid {
         /// Which node.
         node: NodeId,
         /// Messages that leave, those to groups first.
         sends: usize,
-        /// Whether the application was told of the call's events.
+        /// Whether the application gets the call's events.
         tells: bool,
     },
-    /// A crashed node starts anew, under a new incarnation.
+    /// A crashed node restarts, under a new incarnation.
     Restart(NodeId),
     /// The node handles nothing for this long; what arrives waits, datagrams up to a socket buffer.
     Pause(NodeId, Duration),

@@ -5,7 +5,7 @@ use paceline_proto::core::{GroupId, Membership, NodeId};
 /// Which nodes have joined which groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    // Each sorted; a group that nobody is in has no entry.
+    // Each list is sorted; a group without members has no entry.
     members: BTreeMap<GroupId, Vec<NodeId>>,
 }
 

@@ -1,8 +1,9 @@
 //! The simulator of each protocol, compiled here and not again in each crate that runs it.
 //!
-//! An optimised build makes a generic function anew in each crate that calls it, unless a crate
-//! below has it and it is never inlined. [`Sim`]'s entries are never inlined; this names them for
-//! each protocol. A protocol that is missing here works, its simulator is compiled where it is run.
+//! An optimised build compiles a generic function again in each crate that calls it, unless a
+//! dependency has an instance and the function is never inlined. [`Sim`]'s entry points are never
+//! inlined; this module instantiates them for each protocol. A protocol that is missing here still
+//! works: its simulator is compiled in the crate that runs it.
 
 use std::hint::black_box;
 use std::sync::Arc;

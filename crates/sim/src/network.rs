@@ -201,7 +201,7 @@ impl<M: Wire> Network<M> {
     }
 
     /// Lets a message wait for its node's port. `Err` gives it back if the port is free. `Ok` says
-    /// when to call [`Network::next_queued`], if nobody does yet.
+    /// when to call [`Network::next_queued`], if no call is scheduled yet.
     pub(crate) fn wait(
         &mut self,
         now: Instant,

@@ -9,7 +9,7 @@ use crate::fault::Fault;
 
 /// What a handler is called with.
 pub enum Input<'a, P: Protocol> {
-    /// The node starts anew.
+    /// The node starts or restarts.
     Start,
     /// A message arrived.
     Message {

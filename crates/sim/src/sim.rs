@@ -81,8 +81,8 @@ impl SimConfig {
         }
     }
 
-    /// A run of `nodes` nodes that send each other NDN packets over these wires, and reach nobody
-    /// else. Forwarders pace by the bytes of a packet, so a link adds none.
+    /// A run of `nodes` nodes that exchange NDN packets over these wires only. Forwarders pace by
+    /// the bytes of a packet, so a link adds none.
     pub fn of_forwarders(nodes: usize, seed: u64, wires: Wires) -> SimConfig {
         SimConfig {
             network: NetworkConfig {

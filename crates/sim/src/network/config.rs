@@ -81,7 +81,7 @@ pub struct NetworkConfig {
     pub wires: Option<Arc<Wires>>,
     /// How messages to groups leave. Default once.
     pub multicast: Multicast,
-    /// How datagrams get lost at the node that they have reached, in its end buffer: one process a
-    /// node, that takes a step for each copy that reaches it, whoever sent it. Default none.
+    /// How a node loses datagrams that have reached it, in its receive buffer. Each node has one
+    /// loss process, which takes a step for each copy that arrives, from any sender. Default none.
     pub receive_loss: Loss,
 }

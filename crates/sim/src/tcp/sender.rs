@@ -432,7 +432,7 @@ mod tests {
         assert_eq!((counted.fast, counted.time_outs, counted.resent), (1, 0, 1));
         // RFC 5681, equation 4.
         assert_eq!(sender.window.bytes(), flight / 2);
-        // Further losses of the same window reduce no more.
+        // Further losses in the same window do not reduce it again.
         sender.on_ack(at(70), &ack(1, &[(6, 12), (2, 5)]));
         assert_eq!(drain(&mut sender, at(70)).first(), Some(&5));
         assert_eq!((sender.take_recoveries().fast, sender.window.bytes()), (0, flight / 2));
