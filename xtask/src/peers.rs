@@ -119,7 +119,7 @@ fn environment(folder: &Path, requirements: &Path) -> Result<PathBuf, String> {
     pip.args(["--disable-pip-version-check", "--require-hashes", "--requirement"]);
     pip.arg(requirements);
     succeed(&mut pip, "pip failed; it needs a package index that it can reach")?;
-    // Last, so that what was begun and not finished is made anew.
+    // Written last, so that an unfinished installation is repeated.
     fs::write(stamp(folder), wanted).map_err(cannot)?;
     Ok(interpreter)
 }

@@ -117,7 +117,7 @@ pub fn tool(name: &str, version: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The first of so many ports of loopback in a row that were free a moment ago, for TCP and UDP.
+/// The first of `count` consecutive loopback ports that were just free, for TCP and UDP.
 pub fn free_ports(count: u16) -> Result<u16, String> {
     let failed = |error: std::io::Error| format!("no free port: {error}");
     loop {
@@ -192,7 +192,7 @@ fn wait(child: Child, at_most: Duration) -> std::io::Result<Option<Output>> {
     let (done, ended) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || {
         let output = child.wait_with_output();
-        // The receiver is gone only when the deadline has passed, and then nobody asks.
+        // The receiver is gone only after the deadline, and then the output is not needed.
         let _ = done.send(output);
     });
     match ended.recv_timeout(at_most) {

@@ -189,7 +189,7 @@ impl Beside {
                     Err(error) => (Err(error), Vec::new()),
                 };
                 let tally = succeeded(arguments, status);
-                // Nobody waits any more if the steps ended by a panic.
+                // The receiver is gone if the steps ended by a panic.
                 let _ = done.send(Done { tally, took: started.elapsed(), printed });
             }
         });

@@ -155,7 +155,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a process. With a rate it gets so many numbered lines a second.
+    /// Starts a process. With a rate, it gets that many numbered lines a second.
     fn spawn(&mut self, what: &str, arguments: &[&str], rate: Option<u32>) -> Result<(), String> {
         let spawned = Command::new(Build::Release.binary()?)
             .args(arguments)
@@ -224,7 +224,7 @@ impl Cluster {
         Ok(done)
     }
 
-    /// So many guests do the same at once.
+    /// Runs `at_once` guests with the same arguments concurrently.
     fn guests(&self, arguments: &[&str], at_once: u32) -> Result<(), String> {
         scope(|scope| {
             let guests: Vec<_> =

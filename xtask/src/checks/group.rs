@@ -18,7 +18,7 @@ const RATE: u64 = 100_000_000;
 const KILLS: usize = 20;
 /// The detector's time, and what the rest may take.
 const STALL_MAX: f64 = 1.5 + 0.2;
-/// Whoever was cut off is back within this.
+/// A member that was cut off rejoins within this time, seconds.
 const REJOIN_MAX: f64 = 5.0;
 /// A link that carries nothing is noticed after five seconds; the rest is for the agreement.
 const LINK_MAX: f64 = 7.0;
@@ -43,7 +43,7 @@ impl Group {
         Group::start_among(nodes, nodes)
     }
 
-    /// Members in the first of so many namespaces.
+    /// Starts `members` members, each in one of the first of `nodes` namespaces.
     fn start_among(members: usize, nodes: usize) -> Result<Group, String> {
         let lab = NetworkLab::build(Plan::new(nodes, RATE)).map_err(|error| error.to_string())?;
         let mut group = Group { lab, members: Vec::new(), gone: Vec::new(), next_id: 0 };
@@ -72,7 +72,7 @@ impl Group {
         Member::start(&self.lab, node, id, &seeds)
     }
 
-    /// Waits until these members are in one view of so many.
+    /// Waits until these nodes are in one view of `members` members.
     fn await_view(&self, nodes: &[usize], members: usize) -> Result<Duration, String> {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {

@@ -107,8 +107,8 @@ impl Case {
     }
 
     /// Processor seconds that plain TCP takes on this machine for each gigabyte that the members
-    /// are told: as many members send to the next one. Each of them is told its own messages, which
-    /// cross no link.
+    /// deliver: as many members send to the next one. Each member delivers its own messages too,
+    /// which cross no link.
     fn plain_tcp_cpu(&self) -> Result<f64, String> {
         let hops = if self.senders == "all" { self.nodes } else { self.nodes - 1 };
         let cpu = tcp::cpu_s_per_gb(hops as usize, self.rate_mbit)?;

@@ -58,7 +58,7 @@ const AT_REST: usize = 5;
 /// What UDP and IP put around a datagram, bytes.
 const AROUND_BYTES: f64 = 28.0;
 
-/// A group that nobody sends to: it only asks whether its members are alive.
+/// An idle group: without messages, only its failure detector runs.
 pub fn idle() -> Result<Outcome, String> {
     if !cfg!(target_os = "linux") {
         return Ok(Outcome::LeftOut("CPU time is read from /proc".into()));
