@@ -90,7 +90,7 @@ pub trait Experiment: Service {
     /// Runs one node of a scenario as the parent process says.
     ///
     /// # Errors
-    /// Those that the parent is told of.
+    /// The errors that are also reported to the parent.
     fn serve(prepared: Prepared) -> Result<(), LabError> {
         let service = Self::prepare(prepared.scenario(), prepared.seed(), WorldKind::Sockets);
         world::serve(prepared, service)

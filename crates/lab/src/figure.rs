@@ -19,9 +19,9 @@ pub struct Figure {
     pub measured: f64,
     /// Unit of all four numbers; empty for a count or ratio.
     pub unit: String,
-    /// Lower end of the band; none if there is none.
+    /// Lower end of the band, if it has one.
     pub low: Option<f64>,
-    /// Upper end of the band; none if there is none.
+    /// Upper end of the band, if it has one.
     pub high: Option<f64>,
     /// True if `measured` is within the band. Without a band, true if it is a number.
     pub pass: bool,

@@ -100,7 +100,7 @@ impl Run {
         Ok(Run { manifest, scenario_toml: read("run.toml")?, result })
     }
 
-    /// Writes `report.html` of an existing folder anew, and returns its path.
+    /// Rewrites `report.html` of an existing folder, and returns its path.
     pub fn write_report(&self, folder: &Path) -> Result<PathBuf, LabError> {
         let path = folder.join("report.html");
         fs::write(&path, Report::of_run(self).to_html()).map_err(LabError::write(&path))?;

@@ -93,8 +93,8 @@ pub(crate) fn available_bytes() -> Option<u64> {
     bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// Lets the most memory that this process has held at once begin anew with what it holds now;
-/// false where that cannot be.
+/// Resets the peak memory of this process to the memory that it holds now; false where the system
+/// does not support that.
 pub(crate) fn forget_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }

@@ -33,7 +33,7 @@ const SHOWN_OVER: Duration = Duration::from_secs(2);
 pub(crate) struct Seconds<'a> {
     progress: &'a dyn Progress,
     told: u64,
-    // 0 for a short run, of which nothing is told.
+    // 0 for a short run, which shows no progress.
     len: u64,
 }
 

@@ -52,7 +52,7 @@ impl Property {
             match (self.forms.iter_mut().find(|known| known.is_like(form)), form) {
                 (None, form) => self.forms.push(form.clone()),
                 (Some(Form::Integer(least, most)), Form::Integer(l, m)) => {
-                    // A bound that depends on the number of nodes is none of the schema.
+                    // The schema leaves out a bound that depends on the number of nodes.
                     *least = if *least == *l { *l } else { 0 };
                     *most = if *most == *m { *m } else { i64::MAX };
                 }

@@ -127,7 +127,7 @@ pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
 /// Runs one node of a scenario as a parent process says: `paceline node --control`.
 ///
 /// # Errors
-/// Those that the parent is told of.
+/// The errors that are also reported to the parent.
 pub fn serve_control() -> Result<(), LabError> {
     match Prepared::by_parent()? {
         Some(prepared) => (row_of(prepared.scenario()).serve)(prepared),

@@ -42,7 +42,7 @@ pub fn table_within<const N: usize>(
 /// A column is not made narrower than this.
 const WRAPPED_MIN: usize = 20;
 
-/// Text in lines of at most so many characters, but for words that are longer.
+/// Wraps text to lines of at most `columns` characters; longer words stay whole.
 pub(crate) fn lines_within(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -59,7 +59,7 @@ pub(crate) fn lines_within(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The header and the rows as lines, those columns to the right that are to be.
+/// The header and the rows as aligned lines; some columns are right-aligned.
 pub(crate) fn aligned<const N: usize>(
     header: [&str; N],
     rows: &[[String; N]],

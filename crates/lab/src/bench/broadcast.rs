@@ -21,7 +21,7 @@ use crate::world::{Launch, Outcome, Sockets, Trial, Workload, node_command, run_
 /// How members know each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Membership {
-    /// From a roster that nobody joins or leaves.
+    /// Members of a fixed roster, without joins and leaves.
     #[default]
     Fixed,
     /// They join a group, watch each other, and would agree on another view.
@@ -46,9 +46,9 @@ pub struct BenchPlan {
     pub membership: Membership,
     /// Where.
     pub place: Place,
-    /// Who sends, as the scenarios' key `senders` says it: `"all"`, `2`, `[0, 2]`.
+    /// The nodes that send, in the form of the scenarios' key `senders`: `"all"`, `2`, `[0, 2]`.
     pub senders: String,
-    /// Who sends a message each 100 ms, in the same form; `None` for nobody.
+    /// The nodes that send a message each 100 ms, in the same form; `None` for no node.
     pub quiet: Option<String>,
     /// How; `None` lets the planner choose.
     pub topology: Option<Topology>,

@@ -88,7 +88,7 @@ enum Load {
     Add(Kernel),
     MultiplyAdd(Kernel),
     Encode(Code),
-    /// So many packets are missing.
+    /// The number of missing packets.
     Decode(Code, usize),
 }
 

@@ -14,11 +14,11 @@ use crate::scenario::ScenarioFile;
 use crate::walk::{Home, Measured, Walking};
 use crate::world::{Launch, Sockets, Trial, World, node_command};
 
-/// Crossings a core-second that are to be reached with bundles.
+/// Required crossings a core-second with bundles.
 pub const CROSSINGS_PER_CORE_SECOND: f64 = 3e6;
-/// How many times as many as with a walker a datagram and a system call for each.
+/// Required ratio to one walker a datagram with a system call for each.
 pub const RATIO_TO_SINGLE: f64 = 20.0;
-/// The share of the throughput without delay and loss that each other run is to keep.
+/// The share of the throughput without delay and loss that each other run must keep.
 pub const THROUGHPUT_KEPT: f64 = 0.8;
 
 /// What to run.
@@ -62,7 +62,7 @@ pub struct CrossingsRow {
     /// The share of the walks a second without delay and loss, which are measured right before and
     /// right after; of runs with either.
     pub kept: Option<f64>,
-    /// The time for which 99 in 100 walkers waited for company at most; none if nobody did.
+    /// The 99th percentile of the time that walkers waited to be bundled; `None` if none waited.
     pub wait_p99_us: Option<f64>,
     /// Walkers beyond one for each walk.
     pub additional: u64,
@@ -70,7 +70,7 @@ pub struct CrossingsRow {
     pub load: f64,
 }
 
-/// What was measured, and what was not as it is to be.
+/// The measurements, and the requirements that they missed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Crossings {
     /// A row a run.

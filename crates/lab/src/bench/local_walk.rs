@@ -15,9 +15,9 @@ use crate::LabError;
 use crate::machine::{available_bytes, forget_peak, process_cpu};
 use crate::progress::Progress;
 
-/// Steps a second with all paths kept, on two cores: what is to be reached at least.
+/// Required steps a second with all paths kept, on two cores.
 pub const STEPS_FLOOR: f64 = 100e6;
-/// And what is meant to be.
+/// The target for the same figure.
 pub const STEPS_GOAL: f64 = 150e6;
 /// Steps a second of node2vec with p 0.5 and q 2.
 pub const NODE2VEC_GOAL: f64 = 4e6;
@@ -59,7 +59,7 @@ pub struct LocalRow {
     pub per_core_second: f64,
 }
 
-/// What was measured, and what was not as it is to be.
+/// The measurements, and the requirements that they missed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Local {
     /// Vertices of the graph.
@@ -229,7 +229,7 @@ fn plain(graph: &Graph, seed: u64) -> u64 {
     black_box(steps)
 }
 
-/// Reads at random places, by so many threads.
+/// Reads at random places, by `threads` threads.
 fn reads(array: &[u32], threads: usize) -> u64 {
     memory::consolidate(array);
     std::thread::scope(|scope| {

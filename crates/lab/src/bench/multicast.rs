@@ -29,14 +29,14 @@ const AROUND: Duration = Duration::from_secs(1);
 /// Where the members run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MulticastPlace {
-    /// On loopback. Each receiver is sent a copy, or by IP multicast on this port; what is to be
-    /// lost is dropped by the receivers, drawn from the seed.
+    /// On loopback, by a copy to each receiver or by IP multicast. Receivers drop packets at
+    /// random, drawn from the seed, to emulate loss.
     Loopback {
         /// The port, if by IP multicast.
         multicast_port: Option<u16>,
     },
-    /// Each in a network namespace of its own, by IP multicast across a bridge; what is to be lost
-    /// is dropped by nftables where it enters the receiver. Linux, root.
+    /// Each node in its own network namespace, by IP multicast across a bridge. nftables drops
+    /// packets at the receiver's ingress to emulate loss. Linux, root.
     Netns,
 }
 

@@ -44,7 +44,7 @@ pub struct Row {
     pub resident_bytes_max: Option<u64>,
 }
 
-/// Runs the experiment with so many keys.
+/// Runs the experiment with `keys` keys.
 pub fn run(keys: usize, progress: &dyn Progress) -> Result<Vec<Row>, LabError> {
     let started = WallClock::now();
     let total = Algorithm::ALL.len();

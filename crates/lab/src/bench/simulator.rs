@@ -63,7 +63,7 @@ const RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Waves of blocks down each chain, each to its end: received, acknowledged, freed.
 const WAVES: u32 = 3;
-/// Small chains are repeated until so many events were timed.
+/// Small chains are repeated until at least this many events were timed.
 const EVENTS_MIN: u64 = 8_000_000;
 const HOLDS: u64 = 2_000_000;
 

@@ -67,7 +67,8 @@ pub struct NodeLedger {
     /// The longest time between two messages that its application was told one after the other,
     /// in nanoseconds.
     pub silence_nanos_max: u64,
-    /// Messages that its application submitted and that came back: no member was told of them.
+    /// Messages that its application submitted and that the group rejected: no member delivered
+    /// them.
     pub rejected: u64,
     /// Views that it installed; none with a fixed roster.
     pub views: Vec<Installed>,
@@ -93,10 +94,10 @@ pub struct Window {
     pub until: Instant,
 }
 
-/// Which messages of an origin a node is told.
+/// Which messages of an origin a node delivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attendance {
-    /// All nodes are told all.
+    /// All nodes deliver all messages.
     Full,
     /// Nodes come and go and miss what is sent meanwhile. These are known to: nothing counts as
     /// missing that one of them sends or is sent.
@@ -241,7 +242,7 @@ impl Ledger {
         }
     }
 
-    /// When a reader of this many bytes a second is done with a message it is told now.
+    /// When a reader of `rate` bytes a second is done with a message that is delivered now.
     pub fn read_at(&mut self, at: Instant, node: NodeId, bytes: usize, rate: f64) -> Instant {
         let until = self.reads_until.entry(node).or_default();
         *until = at.max(*until) + Duration::from_secs_f64(bytes as f64 / rate);

@@ -178,8 +178,8 @@ impl Broadcast {
         self.messages.make(node, number, at)
     }
 
-    /// Notes a message of this origin and incarnation that a node is told now. How long its
-    /// application is busy with it.
+    /// Notes that a node delivers a message of this origin and incarnation now. Returns how long
+    /// its application is busy with it.
     pub(crate) fn deliver(
         &mut self,
         at: Instant,
@@ -204,7 +204,7 @@ impl Broadcast {
         link * fair_shares(topology, nodes, &senders, blocks).iter().sum::<f64>()
     }
 
-    /// Messages that each node is to be told in all, if there is an end.
+    /// Messages that each node must deliver in all, if the number is limited.
     fn due_at_each(&self) -> Option<u64> {
         Some(self.plan.messages? * self.active_nodes().len() as u64)
     }

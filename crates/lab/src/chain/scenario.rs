@@ -258,7 +258,7 @@ mod tests {
         for (table, key) in crate::kinds::keys("chain").all() {
             let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"";
             let scenario = ScenarioFile::parse("t.toml", text).unwrap();
-            // Of a type that no key takes, so that whoever reads it says so.
+            // No key accepts a value of this type, so the code that reads the key reports an error.
             let path = format!("{table}.{key}=1979-05-27");
             let set = scenario.with_sets([&path]).unwrap();
             let error = Broadcast::read(&set.resolve().unwrap()).unwrap_err().to_string();

@@ -95,7 +95,7 @@ fn healed_after(scenario: &Scenario, measured: &Measured) -> f64 {
     let healed = Instant::ZERO + heals.map(|fault| fault.at).max().unwrap_or(Duration::ZERO);
     let count = scenario.topology.nodes as usize;
     let nodes = measured.ledger().nodes().iter();
-    // A view in which nobody was missed holds on.
+    // A node that kept the complete view counts as healed at once.
     let whole = latest(nodes.map(|node| match node.views.last() {
         Some(last) if last.members.len() == count && last.at_nanos < healed.as_nanos() => {
             healed.as_secs_f64()

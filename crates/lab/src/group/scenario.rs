@@ -93,7 +93,7 @@ mod tests {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"";
         for (table, key) in crate::kinds::keys("group").all() {
             let scenario = ScenarioFile::parse("t.toml", text).unwrap();
-            // Of a type that no key takes, so that whoever reads it says so.
+            // No key accepts a value of this type, so the code that reads the key reports an error.
             let path = format!("{table}.{key}=1979-05-27");
             let set = scenario.with_sets([&path]).unwrap();
             let error = Members::read(&set.resolve().unwrap()).unwrap_err().to_string();

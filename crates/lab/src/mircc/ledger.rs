@@ -50,7 +50,7 @@ pub struct Part {
 }
 
 impl Ledger {
-    /// Nothing yet, of so many flows.
+    /// An empty ledger for `flows` flows.
     pub fn new(flows: usize) -> Ledger {
         Ledger { flows: vec![Flow::default(); flows], open: flows, broken: None }
     }

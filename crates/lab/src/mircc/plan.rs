@@ -96,7 +96,7 @@ impl Plan {
         Plan::of((0..count).map(step).collect())
     }
 
-    /// So many flows a consumer in the first second, of sizes drawn from these.
+    /// Each consumer starts `flows` flows in the first second, of sizes drawn from `sizes`.
     pub fn drawn(consumers: usize, flows: usize, sizes: &[u64], seed: u64) -> Plan {
         let mut rng = Rng::new(seed, STREAM);
         let step = |number| {

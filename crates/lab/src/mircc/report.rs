@@ -30,7 +30,7 @@ const MIX: &str = "A flow every half second, short or long, behind two branches.
 const TIMES: &str = "Eight consumers of the Abilene backbone, each with an object: over one path, \
     and over all whose next hop does not lead back (RFC 5286). Slide 18.";
 
-/// Lines of a plot have so many points.
+/// Points of each line of a plot.
 const POINTS: u32 = 300;
 
 /// Rates of flows over a run: totals, and both classes of one that has several paths.

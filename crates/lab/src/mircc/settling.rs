@@ -16,10 +16,10 @@ const SETTLED: f64 = 0.05;
 struct Change {
     /// `arrive-3`: what happened, and how many flows there are since.
     name: String,
-    /// Until the last rate that a flow is told is within 5 % of its share, and stays; none if that
-    /// is not so before the next change.
+    /// Time until the rate granted to each flow is within 5 % of its share, and stays; `None` if
+    /// one does not settle before the next change.
     settled: Option<Duration>,
-    /// How far the rate that a flow is told is off at most in the second half, as a share.
+    /// Largest error of a flow's granted rate in the second half, relative to its share.
     off: f64,
 }
 
@@ -41,7 +41,7 @@ fn changes(measured: &Measured) -> Result<Vec<Change>, LabError> {
         let (mut settled, mut off) = (change, 0f64);
         for (&flow, share) in active.iter().zip(oracles.single(&active)?) {
             let told = &ledger.flows()[flow].told;
-            // From one rate that was told to the next.
+            // From one granted rate to the next.
             for (place, &(at, rate)) in told.iter().enumerate() {
                 let next = told.get(place + 1).map_or(until, |&(at, _)| Duration::from_nanos(at));
                 let distance = (rate as f64 / share - 1.0).abs();
@@ -67,8 +67,7 @@ fn changes(measured: &Measured) -> Result<Vec<Change>, LabError> {
     Ok(found)
 }
 
-/// How long after each change the rates that flows were told have settled, ms: until the next
-/// change if they did not.
+/// How long after each change the granted rates settle, ms: until the next change if they do not.
 pub(super) fn convergence(name: &str, measured: &Measured) -> Result<Vec<Figure>, LabError> {
     let controller = controller_name(&measured.settings);
     let step = measured.settings.plan.changes.windows(2).map(|pair| pair[1] - pair[0]).max();
@@ -80,8 +79,8 @@ pub(super) fn convergence(name: &str, measured: &Measured) -> Result<Vec<Figure>
     Ok(changes(measured)?.into_iter().map(figure).collect())
 }
 
-/// How far the rates of flows are off after each change, beside when those that they are told have
-/// settled: on a slow link one Data more or less in an interval is more than 5 %.
+/// The error of flows' rates after each change, beside the time in which granted rates settle: on a
+/// slow link one Data more or less in an interval is more than 5 %.
 pub(super) fn distances(name: &str, measured: &Measured) -> Result<Vec<Figure>, LabError> {
     let controller = controller_name(&measured.settings);
     let mut changes = changes(measured)?;

@@ -27,7 +27,7 @@ const NEAR: f64 = 0.15;
 
 /// Turns until capacities and rates fit each other: each is ten times as exact as the one before.
 const TURNS: u32 = 6;
-/// What is less is none, bit/s.
+/// Lower rates count as zero, bit/s.
 const RATE_MIN: f64 = 1.0;
 
 /// What packets take of a link, beside a Data some hops from where it was made.
@@ -216,9 +216,9 @@ impl<'a> Oracles<'a> {
         }
     }
 
-    /// What each link carries, of these loads, when rates are counted where paths end. Who has a
-    /// link alone is stamped no more than the link's rate, and what it says of a Data is how large
-    /// that is where it ends: so it fills the link a little less.
+    /// What each link carries, of these loads, when rates count the size of Data where paths end. A
+    /// flow alone on a link is stamped at most the link's rate. Its Data is smaller on that link
+    /// than where the path ends, so it fills the link a little less.
     fn carried(&self, problem: &Problem, split: &[Vec<f64>], mut carried: Vec<f64>) -> Vec<f64> {
         let mut firsts = vec![Vec::new(); carried.len()];
         let mut users = vec![0; carried.len()];

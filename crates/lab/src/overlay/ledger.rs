@@ -18,7 +18,7 @@ pub struct Tally {
     pub done: u64,
     /// Keys for which there was no value.
     pub absent: u64,
-    /// Keys for which a value came that nobody wrote there.
+    /// Keys for which a value came that no writer had stored there.
     pub wrong: u64,
     /// Keys given up.
     pub failed: u64,
@@ -28,12 +28,12 @@ pub struct Tally {
     pub misdelivered: u64,
     /// When the first was asked for, nanoseconds.
     pub first_nanos: Option<u64>,
-    /// When the last was told of, nanoseconds.
+    /// When the last result was reported, nanoseconds.
     pub last_nanos: u64,
 }
 
 impl Tally {
-    /// Keys that were told of.
+    /// Keys that have a result.
     pub fn told(&self) -> u64 {
         self.done + self.absent + self.wrong + self.failed
     }
@@ -63,7 +63,7 @@ pub struct Ledger {
     pub joined: u64,
     /// Nodes that did not.
     pub joins_failed: u64,
-    // Keys asked for and told of, by requester.
+    // Keys requested and keys with a reported result, by requester.
     nodes: BTreeMap<NodeId, (usize, usize)>,
     told: usize,
 }
@@ -81,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// A node asks for so many keys.
+    /// A node requests `keys` keys.
     pub fn submitted(&mut self, phase: usize, at: Instant, node: NodeId, keys: usize) {
         let tally = &mut self.phases[phase];
         tally.asked += keys as u64;
@@ -90,7 +90,7 @@ impl Ledger {
         self.nodes.entry(node).or_default().0 += keys;
     }
 
-    /// A node is told what became of a key.
+    /// A node gets the result for a key.
     pub fn told(
         &mut self,
         phase: usize,
@@ -111,7 +111,8 @@ impl Ledger {
         self.told += 1;
     }
 
-    /// An application is given a payload for so many keys it was sent to, and others.
+    /// An application gets a payload for `keys` of the keys it was sent to, and for `others` other
+    /// keys.
     pub fn delivered(&mut self, phase: usize, keys: usize, others: usize) {
         let tally = &mut self.phases[phase];
         tally.delivered += keys as u64;
@@ -127,17 +128,17 @@ impl Ledger {
         self.told += keys;
     }
 
-    /// Keys that this node asked for and was not told of.
+    /// Keys that this node requested and that have no result yet.
     pub fn open_at(&self, node: NodeId) -> usize {
         self.nodes.get(&node).map_or(0, |(asked, told)| asked - told)
     }
 
-    /// Keys that were told of, at one node.
+    /// Keys of one node that have a result.
     pub fn done_at(&self, node: NodeId) -> usize {
         self.nodes.get(&node).map_or(0, |(_, told)| *told)
     }
 
-    /// Keys that were told of.
+    /// Keys that have a result.
     pub fn done(&self) -> usize {
         self.told
     }

@@ -92,7 +92,7 @@ pub struct Plan {
     pub sorted: Vec<Key>,
     /// Bytes of a value.
     pub value_bytes: usize,
-    /// How long values are to be kept.
+    /// How long nodes keep a value.
     pub lifetime: Duration,
     /// What requesters are drawn from.
     pub seed: u64,

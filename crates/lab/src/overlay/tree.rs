@@ -22,7 +22,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Nothing seen yet. It looks only if it is to be drawn.
+    /// An empty tree. It records hops only if it will be drawn.
     pub fn new(space: Space, is_drawn: bool) -> Tree {
         let kept_max = if is_drawn { KEPT_MAX } else { 0 };
         Tree { space, kept_max, hops: Vec::new(), ends: Vec::new() }

@@ -24,7 +24,7 @@ pub struct Report {
     pub machine: Option<Machine>,
     /// Sections, each with its own heading.
     pub sections: Vec<Section>,
-    /// The scenario, at the end, for whoever wants to repeat it.
+    /// The scenario, at the end, so that a reader can repeat the run.
     pub scenario_toml: Option<String>,
 }
 

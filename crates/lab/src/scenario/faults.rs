@@ -34,7 +34,7 @@ pub enum Fault {
     Partition(Vec<Vec<NodeId>>),
     /// Every partition ends.
     Heal,
-    /// These nodes ask to be members no more. One that is restarted after that comes back.
+    /// These nodes leave their group. A node that is restarted afterwards joins again.
     Leave(Vec<NodeId>),
     /// The stream between two nodes breaks, both ways: each sees the other go down.
     Reset {

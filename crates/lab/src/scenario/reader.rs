@@ -18,10 +18,10 @@ use crate::kinds::Keys;
 
 /// A typed reader of one table of a scenario.
 ///
-/// Ask for each key once, then call [`Table::finish`], which refuses whatever nobody asked for and
-/// so knows what to suggest. Each kind of value has three methods: `rate(key)` requires the key,
-/// `rate_or(key, default)` falls back, and `rate_optional(key)` is `None` without it. What was
-/// read, defaults included, ends up in the run's `run.toml`.
+/// Read each key once, then call [`Table::finish`], which refuses keys that were not read and
+/// suggests known ones. Each kind of value has three methods: `rate(key)` requires the key,
+/// `rate_or(key, default)` falls back, and `rate_optional(key)` is `None` without it. The values
+/// read, defaults included, go to the run's `run.toml`.
 ///
 /// ```
 /// use paceline_lab::scenario::ScenarioFile;
@@ -395,7 +395,7 @@ impl<'a> Table<'a> {
         Diagnostic::at(self.source, origin, problem).with_note(note).into()
     }
 
-    /// Refuses keys that nobody asked for, and keeps what was read for `run.toml`.
+    /// Refuses keys that were not read, and keeps the values read for `run.toml`.
     pub fn finish(self) -> Result<(), LabError> {
         self.refuse_unread()?;
         if let Some(record) = self.record {

@@ -71,7 +71,7 @@ fn links_that_lose_all_are_refused_where_streams_go_over_them() {
             assert!(text.contains("none gets over a link that loses all"), "{text}");
             assert_eq!(error.exit_status(), 2);
         }
-        // Datagrams are lost, and what is told of them is measured.
+        // A scenario of slingshot may lose datagrams: it measures the reports of lost packets.
         assert!(resolve("slingshot", rest).is_ok());
     }
 }

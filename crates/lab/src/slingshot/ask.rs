@@ -14,7 +14,7 @@ pub(super) enum What {
     Recovered,
     /// The mean time that it took.
     MeanMs,
-    /// The share within so many milliseconds.
+    /// The share recovered within this many milliseconds.
     WithinMs(u64),
     /// The time by which 97 % of all that was lost was back.
     UntilMs,

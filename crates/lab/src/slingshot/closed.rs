@@ -22,8 +22,8 @@ pub(super) fn srm_time(settings: &Settings, share: f64) -> Option<Duration> {
     }
     let conditions = &settings.conditions;
     let (others, p) = (f64::from(settings.plan.nodes) - 2.0, conditions.loss);
-    // P(nobody has asked by the share u of C2 d): neither this member nor, each of which misses the
-    // packet with probability p, any other.
+    // P(no request within the fraction u of C2 d): neither this member nor any other has asked.
+    // Each other member misses the packet with probability p.
     let waits = |u: f64| (1.0 - u) * (1.0 - p * u).powf(others);
     let (mut low, mut high) = (0.0f64, 1.0f64);
     for _ in 0..50 {
@@ -37,11 +37,11 @@ pub(super) fn srm_time(settings: &Settings, share: f64) -> Option<Duration> {
     Some(Duration::from_secs_f64(gap + spread * d.as_secs_f64() + ways))
 }
 
-/// The mean time by which members whose packets name what they have bring a lost one back; none if
-/// packets name nothing, or nobody else sends.
+/// The mean time to recover a lost packet when packets name what their senders hold; `None` if
+/// packets name nothing, or no other member sends.
 ///
-/// The next packet of another member that has it, sent after it came there, shows the loss; the
-/// question and the answer go the way once each. What gets lost on these ways is asked for again.
+/// The next packet that another member sends after it got the lost one reveals the loss. Request
+/// and answer each cross the network once; a lost request or answer is retried.
 pub(super) fn digest_mean(settings: &Settings) -> Option<Duration> {
     let Setup::Nak(config) = &settings.setup else { return None };
     if config.digest_names() == 0 || settings.plan.senders < 3 {

@@ -336,7 +336,7 @@ fn second_phases() -> Vec<Job> {
     vec![of("sender"), of("holders"), repair]
 }
 
-/// SRM, and questions to whoever names what is missing.
+/// SRM, and requests to the member that names a missing packet.
 fn rivals() -> Vec<Job> {
     // They keep packets by a rule of their own.
     let job = |scenario, sets: &[&str], quick: &[&'static str], asks: Vec<Ask>| {

@@ -1,4 +1,4 @@
-//! What a run is noted by: what each member's application was told of each packet, and when.
+//! The ledger of a run: what each member reported to its application about each packet, and when.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::world;
 /// Latencies are kept in nanoseconds up to this many, with three digits.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
 
-/// What a member was told of a packet.
+/// The outcome of a packet at a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Fate {
-    /// Nothing.
+    /// No report yet.
     Untold,
     /// It came from its sender.
     Direct,
@@ -25,7 +25,7 @@ pub enum Fate {
     Recovered,
     /// It came from a member that was asked.
     Pulled,
-    /// That it will not come.
+    /// It was reported lost.
     Lost,
 }
 
@@ -105,7 +105,7 @@ impl Ledger {
         }
     }
 
-    /// A node is told a packet of this sender that was sent at `sent`.
+    /// A node delivers a packet of this sender that was sent at `sent`.
     pub fn delivered(
         &mut self,
         at: Instant,
@@ -146,12 +146,12 @@ impl Ledger {
         }
     }
 
-    /// A packet, if this node is to be told of it.
+    /// The packet, if this node is one of its receivers.
     fn packet_for(&self, node: NodeId, packet: Option<u64>) -> Option<u64> {
         packet.filter(|&packet| self.plan.is_receiver(packet, node))
     }
 
-    /// A node is told that packets of this sender to a group will not come.
+    /// A node reports packets of this sender to a group as lost.
     pub fn lost(
         &mut self,
         node: NodeId,
@@ -218,7 +218,7 @@ impl Ledger {
         &self.plan
     }
 
-    /// What a node was told of a packet.
+    /// The outcome of a packet at a node.
     pub fn fate(&self, packet: u64, node: NodeId) -> Fate {
         self.fates[self.plan.place(packet, node)]
     }
@@ -243,7 +243,7 @@ impl Ledger {
         self.direct_nanos as f64 / self.direct.len().max(1) as f64
     }
 
-    /// True once every node was told of every packet.
+    /// True once every node has an outcome for every packet.
     pub fn is_done(&self) -> bool {
         self.told == self.plan.expected()
     }

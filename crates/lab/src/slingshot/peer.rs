@@ -22,8 +22,8 @@ pub trait Timely:
     /// What a message is.
     fn kind(message: &Self::Message) -> Kind;
 
-    /// How many repairs all members sent, as they count, where packets are not seen. One to a
-    /// group of so many nodes is one to each other node.
+    /// How many repairs all members sent, as they count, where packets are not seen. A repair to a
+    /// group of `nodes` nodes counts as one to each other node.
     fn repairs_sent(shared: &Self::Shared, counters: &Counters, nodes: u32) -> u64;
 }
 
@@ -53,7 +53,7 @@ pub fn told(event: &Event) -> Told<'_> {
     }
 }
 
-/// What an application is told.
+/// An event that an application gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told<'a> {
     /// A packet.

@@ -55,19 +55,20 @@ pub struct Plan {
     pub(super) senders_drawn: Option<Arc<Senders>>,
     /// Where there are several groups: of [`Plan::with_overlap`].
     pub(super) overlap: Option<Arc<Overlap>>,
-    // By node, the packets that it is to be told of, where there are several groups; then the sum.
+    // With several groups: by node, the packets that it must receive; then the sum.
     pub(super) expected: Arc<[u64]>,
     /// Packets, of all senders.
     pub packets: u64,
-    /// What comes of these is measured: neither the first, before bins are out of step and all
-    /// senders are known, nor the last, whose repairs nobody completes any more.
+    /// The packets that are measured. They exclude the first, sent before bins are out of step and
+    /// all senders are known, and the last, whose repairs stay incomplete.
     pub judged: Range<u64>,
     /// How long a packet may take to be in time; none if that is not measured.
     pub in_time: Option<Duration>,
 }
 
 impl Plan {
-    /// So many packets a second from so many of the members in all, none of which is judged.
+    /// A plan of `packets` packets, of which `senders` members together send `packets_per_second`.
+    /// None is judged.
     pub fn new(
         nodes: u32,
         senders: u32,
@@ -141,7 +142,7 @@ impl Plan {
         members.unwrap_or(self.nodes.into()).saturating_sub(1)
     }
 
-    /// True if this node is to be told of a packet.
+    /// True if this node is a receiver of a packet.
     pub fn is_receiver(&self, packet: u64, node: NodeId) -> bool {
         let sender = self.sender(packet);
         let is_member = || match self.overlap() {
@@ -154,7 +155,7 @@ impl Plan {
         sender != node && is_member()
     }
 
-    /// The nodes that are to be told of a packet.
+    /// The receivers of a packet.
     fn receivers(&self, packet: u64) -> impl Iterator<Item = NodeId> + '_ {
         let sender = self.sender(packet);
         let group = self
@@ -209,7 +210,7 @@ impl Plan {
         Instant::ZERO + self.start + after
     }
 
-    /// Packets that a node is to be told of: those of the others.
+    /// Packets that a node must receive: those of the others.
     pub fn expected_at(&self, node: NodeId) -> u64 {
         if self.overlap.is_some() {
             return self.expected[node.index()];
@@ -225,7 +226,7 @@ impl Plan {
         self.packets - own
     }
 
-    /// Packets that all nodes are to be told of.
+    /// Packets that all nodes together must receive, counted at each receiver.
     pub fn expected(&self) -> u64 {
         match self.overlap {
             Some(_) => self.expected[self.nodes as usize],
@@ -238,7 +239,7 @@ impl Plan {
         packet as usize * self.nodes as usize + node.index()
     }
 
-    /// The judged packets, each at all nodes that are to be told of it.
+    /// The judged packets, each with all its receivers.
     pub fn judged_pairs(&self) -> impl Iterator<Item = (u64, NodeId)> + '_ {
         let packets = self.judged.clone();
         packets.flat_map(move |packet| self.receivers(packet).map(move |node| (packet, node)))

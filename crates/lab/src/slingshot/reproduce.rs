@@ -81,7 +81,8 @@ pub(super) fn reproduce(
         let figure = |ask: &Ask| {
             let figure = ask.figure(&of_run, &measures);
             let figure = match (is_own, settings.scale) {
-                // A time by which as much comes back as never does is none, and nothing fails.
+                // In another run the share may never come back. The time is then no number, and the
+                // figure still passes.
                 (false, _) => {
                     let note = format!("not the run of the band; {}", figure.note);
                     Figure { pass: true, ..figure.with_note(note) }

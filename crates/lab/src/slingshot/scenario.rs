@@ -202,7 +202,8 @@ mod tests {
         for (kind, tables) in KINDS.iter().map(|kind| (kind, crate::kinds::keys(kind))) {
             let kind = format!("protocol.kind={kind}");
             for (table, key) in tables.all() {
-                // Of a type that no key takes, so that whoever reads it says so.
+                // No key accepts a value of this type, so the code that reads the key reports an
+                // error.
                 let path = format!("{table}.{key}=1979-05-27");
                 let code = if key == "window" { "protocol.code=rlc" } else { "seed=1" };
                 let error = read(&[&kind, &path, code]).unwrap_err().to_string();

@@ -25,8 +25,8 @@ pub struct Search {
 
 /// Until a rate is found that passes, each next one is lower by this factor.
 const STEP: f64 = 1.25;
-/// The search ends once the lowest rate that failed is above the highest that passed by no more
-/// than this factor.
+/// The search ends once the lowest rate that failed is at most this factor above the highest that
+/// passed.
 const PRECISION: f64 = 1.01;
 
 /// The rate at which packets of these bytes, without their headers, fill the link of a member that

@@ -39,7 +39,7 @@ macro_rules! protocols {
                 }
             }
 
-            /// The largest payload, bytes, where a datagram carries so many.
+            /// The largest payload, bytes, for datagrams of `datagram_bytes_max` bytes.
             pub(super) fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
                 match self {
                     $(Setup::$Variant(config) => config.payload_bytes_max(datagram_bytes_max),)*

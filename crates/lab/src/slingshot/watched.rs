@@ -1,5 +1,5 @@
-//! On sockets nobody sees what reaches a node. A repair may overtake the packet that it brings, and
-//! the application is told of the repair: that packet was not lost.
+//! On sockets the lab cannot observe which packets reach a node. A repair may overtake the packet
+//! that it carries, and the application gets the recovered copy: that packet was not lost.
 
 use std::sync::Arc;
 

@@ -66,7 +66,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Nothing yet, of so many homes.
+    /// An empty ledger for `homes` homes.
     pub fn new(homes: usize) -> Ledger {
         Ledger { homes: vec![Home::default(); homes], open: homes, broken: None }
     }
@@ -81,7 +81,7 @@ impl Ledger {
         &self.homes[node.index()]
     }
 
-    /// A home's job begins, of so many walks.
+    /// A home starts its job of `asked` walks.
     pub fn began(&mut self, node: NodeId, at: Instant, asked: u64) {
         let home = &mut self.homes[node.index()];
         (home.began, home.asked) = (at.as_nanos(), asked);

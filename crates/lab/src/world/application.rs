@@ -102,7 +102,7 @@ impl Application {
         }
     }
 
-    /// Notes what the application is told, and answers.
+    /// Notes the events of the application's node, and responds to them.
     async fn observe_all(self, mut events: Box<dyn NodeEvents>) {
         let desk = self.desk;
         while let Some(is_done) = events.note(desk.clock).await {

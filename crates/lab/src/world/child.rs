@@ -68,7 +68,7 @@ impl Process {
         Ok(Process { node, child, orders, last_words, listening })
     }
 
-    /// Gives an order; false if nobody reads it.
+    /// Sends an order; false if the child no longer reads orders.
     pub(super) async fn order(&mut self, order: &ToChild) -> bool {
         let Some(orders) = &mut self.orders else { return false };
         let mut line = serde_json::to_string(order).expect("an order has text keys only");
@@ -135,7 +135,7 @@ async fn listen(node: NodeId, stderr: ChildStderr, last_words: Arc<Mutex<VecDequ
     let mut lines = BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line).into_owned();
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{node}: {line}");
         let mut kept = last_words.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == LAST_WORDS_MAX {

@@ -44,7 +44,7 @@ pub(super) enum FromChild {
     Bound { address: SocketAddr },
     /// The node runs.
     Started,
-    /// The node was told all that it was to be told.
+    /// The node has got every event that the plan expects.
     Done,
     /// What was noted, and counted.
     Finished { part: serde_json::Value, counters: Vec<(String, u64)>, cpu: Duration },
@@ -65,7 +65,7 @@ pub struct Prepared {
 impl Prepared {
     /// Waits for the parent's first order, on standard input. `None` if the parent is gone.
     pub fn by_parent() -> Result<Option<Prepared>, LabError> {
-        // One node needs no more than one thread.
+        // One node needs only one thread.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
         let (lines, mut orders) = mpsc::unbounded_channel();
@@ -212,6 +212,6 @@ async fn next_order(
 fn report(message: &FromChild) {
     let line = serde_json::to_string(message).expect("a report has text keys only");
     let mut out = std::io::stdout().lock();
-    // Without a parent there is nobody to tell.
+    // An error means that the parent is gone.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

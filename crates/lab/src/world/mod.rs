@@ -1,7 +1,7 @@
 //! The two worlds in which a scenario runs, and what a service brings to both.
 //!
-//! A [`Service`] says what each node's application does, and notes what it is told. A world
-//! carries that out: [`simulate`] in simulated time, [`run_on_sockets`] in real time. The protocol,
+//! A [`Service`] defines what each node's application does, and notes the events that it gets. A
+//! world runs it: [`simulate`] in simulated time, [`run_on_sockets`] in real time. The protocol,
 //! its configuration, the workload and the ledger are the same objects in both.
 //!
 //! What does not depend on the protocol is the object-safe [`Workload`], and all that a world does
@@ -83,10 +83,10 @@ pub trait Workload: Send {
     /// One of those times has come. `counters` are those of all nodes of this process.
     fn note_mark(&mut self, _counters: &Counters) {}
 
-    /// True once nothing more is to be measured at any node.
+    /// True once the measurement is complete at every node.
     fn is_done(&self) -> bool;
 
-    /// True once nothing more is to be measured at this node.
+    /// True once the measurement is complete at this node.
     fn is_done_at(&self, node: NodeId) -> bool;
 
     /// What was noted, for the process of a node to hand in and for its parent to collect.
@@ -191,8 +191,8 @@ pub enum World<'a> {
     },
     /// On loopback sockets.
     Loopback {
-        /// The program that becomes a node, each in a process of its own; all nodes run in this
-        /// process if there is none.
+        /// The program that runs a node, each in a process of its own; without it all nodes run in
+        /// this process.
         program: Option<&'a Path>,
     },
     /// On sockets with a process for each node, started like this.

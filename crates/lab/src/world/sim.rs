@@ -11,7 +11,7 @@ use super::application::next_due;
 use super::{Outcome, Start, Trial, UNTIL_RESUMED, Workload};
 use crate::scenario::{Fault, Topology};
 
-/// Pieces of simulated time after each of which progress is told.
+/// Parts of the simulated time; progress is shown after each.
 const PIECES: u32 = 200;
 
 /// A simulation of a service.
@@ -174,7 +174,7 @@ pub(super) struct Work {
 struct NodeWork {
     // Pieces submitted.
     done: u64,
-    // When the next one is; none if there is none.
+    // When the next one is due; `None` after the last.
     due: Option<Instant>,
 }
 

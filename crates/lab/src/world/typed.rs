@@ -82,7 +82,7 @@ pub fn run_on_sockets<S: Service>(
 /// could not be read.
 ///
 /// # Errors
-/// Those that the parent is told of.
+/// The errors that are also reported to the parent.
 pub fn serve<S: Service>(prepared: Prepared, service: Result<S, LabError>) -> Result<(), LabError> {
     prepared.serve(service.map(|service| Hosting::new(&Arc::new(Mutex::new(service)))))
 }

@@ -106,7 +106,7 @@ pub struct FetchPlan {
     pub settle: Duration,
     /// Bytes of a segment.
     pub segment_bytes: usize,
-    /// The least of what the links hold that is to be carried, as a share.
+    /// The required link utilisation, as a share of capacity.
     pub least: f64,
     /// How far consumers may be from the same share of what is theirs, as a share.
     pub apart: f64,
@@ -121,7 +121,7 @@ pub struct FetchRow {
     pub phases: Vec<PhaseRow>,
     /// The files that were fetched.
     pub files: Vec<FileRow>,
-    /// What was not as it is to be, a line each; nothing if all was.
+    /// The requirements that were missed, a line each.
     pub missed: Vec<String>,
     /// Load average of the last minute when the case ended.
     pub load: f64,
@@ -294,7 +294,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Writes a file to serve whose segments take so many bits of a link, or a little more.
+    /// Writes a file to serve whose segments take `link_bits` bits of a link, or a little more.
     fn write(&self, name: &str, link_bits: f64) -> Result<(), LabError> {
         let segment = self.plan.segment_bytes as f64;
         let share = segment / (segment + SEGMENT_MORE_BYTES as f64);

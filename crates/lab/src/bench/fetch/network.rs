@@ -15,7 +15,7 @@ use crate::scenario::Rate;
 
 /// The UDP port of every node of a lab: each has an address of its own.
 const PORT: u16 = 6363;
-/// Rate of ports that are to be no limit.
+/// Rate of ports that must not limit.
 const WIDE: u64 = 1_000_000_000;
 /// How often a consumer says how far it is.
 const TOLD_EVERY: &str = "250ms";
@@ -28,7 +28,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// So many nodes, with ports of these rates; in a lab the others are wide.
+    /// Builds `nodes` nodes, with ports of these rates; in a lab the other ports are wide.
     pub(super) fn build(
         place: FetchPlace,
         nodes: usize,

@@ -15,8 +15,8 @@ pub struct PhaseRow {
     pub phase: &'static str,
     /// Seconds measured.
     pub seconds: f64,
-    /// What came to the consumers' node, Mbit/s of Ethernet bytes at its shaped port; on loopback,
-    /// where there is none, what the consumers counted of Data, frames' headers included.
+    /// Traffic to the consumers' node, Mbit/s of Ethernet bytes at its shaped port. Loopback has no
+    /// such port: there, Data that the consumers counted, frame headers included.
     pub mbit: f64,
     /// What left E4 and E3, Mbit/s of Ethernet bytes at their shaped ports; null on loopback, and
     /// where there is no such node.
@@ -35,7 +35,7 @@ pub struct PhaseRow {
     /// How far the consumer with the least of its share is behind the one with the most, as a part
     /// of that; null where there is one consumer.
     pub apart: Option<f64>,
-    /// What was not as it is to be, a line each.
+    /// The requirements that were missed, a line each.
     pub missed: Vec<String>,
 }
 
@@ -179,7 +179,8 @@ mod tests {
         }
     }
 
-    /// Ten seconds in which consumers counted so many Mbit/s, and the port of their node so many.
+    /// Ten seconds with these rates, Mbit/s: at the port of the consumers' node, and as each
+    /// consumer counted.
     fn measured(port: Option<f64>, consumers: &[f64]) -> Measured {
         let port = port.map(|received_mbit| Carried { received_mbit, sent_mbit: 1.0, dropped: 0 });
         let sample = |mbit: &f64| {

@@ -71,7 +71,7 @@ pub struct Exchanges {
 const CONTENT_BYTES: u32 = 1_000;
 /// Interests on their way, beside those that the producer keeps waiting.
 const UNDER_WAY: usize = 1_024;
-/// Interests that are sent at once until there are as many as there are to be.
+/// Interests that are sent at once until the required number is under way.
 const RAMP: usize = 512;
 const TICK: Duration = Duration::from_millis(2);
 /// Ticks without an answer after which what was under way is lost, and asked for again.
@@ -207,7 +207,7 @@ where
     started.recv().map_err(failed)?
 }
 
-/// Answers questions in order, and lets so many of them wait.
+/// Answers Interests in order, and keeps `waiting` of them pending.
 struct Producer {
     waiting: usize,
     asked: VecDeque<Name>,

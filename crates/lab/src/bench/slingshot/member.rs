@@ -50,9 +50,9 @@ struct Bin {
 }
 
 impl Traffic {
-    /// The packets, and repairs as the other members send them: each has a bin of packets of all
-    /// groups that it shares with this member, as if nobody else shared just these. In a group of
-    /// its own that is what the protocol does, for what this member sees.
+    /// The packets, and repairs as the other members send them. Each has one bin of packets of all
+    /// groups that it shares with this member, as if no third member shared just these groups. With
+    /// a single group this is what the protocol does, as this member sees it.
     pub fn arrivals(&self, config: &Config) -> Arrivals {
         let mut rng = Rng::new(1, 1);
         let contents: Vec<Payload> = (0..CONTENTS)

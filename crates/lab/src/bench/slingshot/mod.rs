@@ -14,14 +14,14 @@ use crate::LabError;
 use crate::machine::process_cpu;
 use crate::progress::Progress;
 
-/// One row: a member of so many groups of so many members.
+/// One row: a member of `groups` groups of `members` members.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Members of each group.
     pub members: u32,
     /// Groups that the member is in.
     pub groups: usize,
-    /// Sets of these groups that some other members are in as well: so many bins it fills.
+    /// Distinct sets of these groups that other members share; the member fills one bin for each.
     pub regions: usize,
     /// Packets that came to it from their senders.
     pub packets: u64,
@@ -56,7 +56,7 @@ impl Default for Settings {
 
 /// Members of one group.
 const MEMBERS: [u32; 4] = [16, 64, 256, 1_024];
-/// Groups of some of so many nodes.
+/// Numbers of groups; each has `GROUP_MEMBERS` of the `NODES` nodes.
 const GROUPS: [u32; 4] = [1, 16, 256, 1_024];
 const GROUP_MEMBERS: u32 = 64;
 const NODES: u32 = 1_024;
@@ -83,7 +83,7 @@ pub fn run(settings: Settings, progress: &dyn Progress) -> Result<Vec<Row>, LabE
     Ok(rows)
 }
 
-/// A member of so many groups, each of so many of the nodes.
+/// Measures a member of `groups` groups, each of `members` of the `nodes` nodes.
 fn measure(groups: u32, members: u32, nodes: u32, settings: Settings) -> Row {
     let mut rng = Rng::new(SEED, 2);
     let traffic = Traffic {

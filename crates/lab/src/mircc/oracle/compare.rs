@@ -1,5 +1,5 @@
-/// How equal rates are: 1 if all are equal, 1/n if one of n has all. 1 if there is none, or all are
-/// zero. Source: Jain, Chiu and Hawe, *A Quantitative Measure of Fairness*, DEC-TR-301, 1984.
+/// Fairness of rates: 1 if all are equal, 1/n if one of n has all; 1 for no rates, or all zero.
+/// Source: Jain, Chiu and Hawe, *A Quantitative Measure of Fairness*, DEC-TR-301, 1984.
 pub fn jain_index(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();

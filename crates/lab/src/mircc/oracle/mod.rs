@@ -153,9 +153,9 @@ impl Problem {
 
     /// The max-min share of each flow when it takes one path, `choice[flow]`.
     ///
-    /// No flow's rate can grow except at the cost of one that has no more: each is at its demand,
-    /// or has the largest share of some link that is full. Source: Bertsekas and Gallager, *Data
-    /// Networks*, 1992, section 6.5.2.
+    /// No flow's rate can grow except at the cost of a flow whose rate is no higher: each flow is
+    /// at its demand, or has the largest share of some saturated link. Source: Bertsekas and
+    /// Gallager, *Data Networks*, 1992, section 6.5.2.
     pub fn single_path(&self, choice: &[usize]) -> Result<Vec<f64>, OracleError> {
         self.check_choice(choice)?;
         Ok(self.primaries(choice))

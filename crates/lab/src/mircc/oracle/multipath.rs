@@ -20,7 +20,7 @@ pub struct Allocation {
 #[derive(Clone, Copy, PartialEq)]
 enum Standing {
     Rising,
-    /// It cannot have more than this without taking from one that has no more.
+    /// It cannot exceed this rate without taking from a flow whose rate is no higher.
     Settled(f64),
 }
 

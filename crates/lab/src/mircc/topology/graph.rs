@@ -53,7 +53,7 @@ impl Link {
         self
     }
 
-    /// The same link, with room for so many packets at either end.
+    /// The same link, with a queue of `packets` packets at either end.
     pub fn with_queue(mut self, packets: u32) -> Link {
         self.queue_packets = Some(packets);
         self
@@ -183,7 +183,7 @@ pub enum GraphError {
         /// What was given.
         prefix: String,
     },
-    /// Nobody serves what is asked for.
+    /// No producer serves the requested prefix.
     #[error("no producer serves `{prefix}`; {}", served(known))]
     NoProducer {
         /// What is asked for.
@@ -390,7 +390,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The nodes on which a producer of this prefix runs, each once; an error if there is none.
+    /// The nodes on which a producer of this prefix runs, each once; an error without such a node.
     pub(super) fn producer_nodes(&self, prefix: &str) -> Result<Vec<usize>, GraphError> {
         let serving = self.producers.iter().filter(|producer| producer.prefix == prefix);
         let mut nodes: Vec<usize> = serving.map(|producer| producer.node).collect();

@@ -107,8 +107,8 @@ impl Routes {
     pub fn paths(&self, graph: &Graph, from: usize, paths_max: usize) -> Vec<Path> {
         let ahead = self.ahead(graph);
         let mut found = Vec::new();
-        // What is farthest along of equal ones comes first, so that no more partial ways are held
-        // than next hops branch off the ways that are found.
+        // Among equal costs the longest partial path comes first, so that the heap holds at most
+        // one partial path for each next hop that branches off a path found.
         let mut heap = BinaryHeap::new();
         let (mut pushed, mut looks) = (0u64, 0);
         heap.push((Reverse((ahead[from], Reverse(1), pushed)), (0, 0), vec![from]));
