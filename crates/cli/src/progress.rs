@@ -90,14 +90,14 @@ impl ByteBar {
         }))
     }
 
-    /// So many bytes are here, of which these were here before.
+    /// Sets the bytes present, and how many of them were present before.
     pub fn set(&self, bytes: u64, before: u64, total: Option<u64>) {
         let Some(bar) = &self.0 else { return };
         if let Some(total) = total {
             bar.set_length(total);
         }
         if bar.position() == 0 && before > 0 {
-            // What is left is told by what comes, not by what was here.
+            // The remaining time is estimated from new bytes only.
             bar.set_position(before);
             bar.reset_eta();
         }

@@ -24,7 +24,7 @@ const ENDS_WITHIN: Duration = Duration::from_millis(4_500);
 /// True once the user asked to stop. Kept: who waits for it later learns of it as well.
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
-/// What the user is told at the first Ctrl-C.
+/// The message shown at the first Ctrl-C.
 static SAID_WHEN_STOPPED: OnceLock<&str> = OnceLock::new();
 
 /// From now on the first Ctrl-C says this on standard error. Call it once.

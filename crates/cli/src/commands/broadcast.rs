@@ -113,7 +113,7 @@ async fn send_lines(
         loop {
             match group.broadcast(line.clone()).await {
                 Ok(()) => break,
-                // The group is to be whole again some time: the input waits for it.
+                // The primary partition may return: the input waits for it.
                 Err(BroadcastError::LostPrimary | BroadcastError::NotAMember) => {
                     tokio::time::sleep(AGAIN_AFTER).await;
                 }

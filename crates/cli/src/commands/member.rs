@@ -87,7 +87,7 @@ pub struct Args {
 pub struct Member {
     /// Its sending side.
     pub group: Group,
-    /// What it is told.
+    /// Its events.
     pub events: Events,
 }
 
@@ -114,8 +114,8 @@ impl HostArgs {
         seeds_or_environment(&self.seeds)
     }
 
-    /// The same for a server that is to be known again when it is started again: its number is made
-    /// of its address, unless it has one.
+    /// The same for a server that keeps its node number across restarts: the number is a hash of
+    /// its address, unless one is given.
     pub fn builder_by_address(&self) -> HostBuilder {
         let address = self.advertise.unwrap_or(self.bind);
         if self.id.is_some() || address.port() == 0 {
@@ -206,7 +206,7 @@ impl ViewLine {
     }
 }
 
-/// What people are told of a view.
+/// A view in readable form.
 pub fn describe_view(view: &View) -> String {
     let members: Vec<String> =
         view.members().iter().map(|member| member.node.to_string()).collect();
@@ -265,7 +265,7 @@ pub fn runtime() -> Result<Runtime, CliError> {
     built.map_err(|error| CliError::Failed(format!("cannot start: {error}")))
 }
 
-/// Returns when the user asks to stop, or nobody reads standard output any more.
+/// Returns when the user asks to stop, or when standard output is closed.
 pub async fn stop_asked() {
     tokio::select! {
         () = signals::asked() => {}

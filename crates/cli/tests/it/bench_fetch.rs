@@ -1,4 +1,4 @@
-//! `paceline bench fetch` on loopback: how much comes is not asked, only what is told of it.
+//! `paceline bench fetch` on loopback: the tests check the report, not the throughput.
 
 use crate::support;
 

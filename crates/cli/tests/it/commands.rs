@@ -168,7 +168,7 @@ fn bench_walk_holds_the_papers_order_and_says_what_does_not() {
     assert_eq!(methods.len(), 7);
     let exact = methods.iter().find(|method| method["method"] == "mark-exact").unwrap();
     assert_eq!(exact["dropped"], 0.0);
-    // Without congestion nobody is better than anybody.
+    // Without congestion no method is better than another.
     let idle = ["bench", "walk", "--on", "sim", "--walks", "1", "--block", "10"];
     let (ran, document) = place.json(&idle);
     assert_eq!(ran.status, 1, "{}", ran.stderr);

@@ -289,7 +289,8 @@ fn any_bytes_are_loaded_read_dumped_and_loaded_again_as_they_are() {
     assert_eq!(place.run(&up).status, 0);
     let dht =
         |arguments: &[&str]| bytes_of(&place, &[&["dht"], arguments, &["--seed", &seed]].concat());
-    // By hand: a byte order mark that is none of the key, and a line break within quotes.
+    // Written by hand: a byte order mark that is not part of the key, and a line break within
+    // quotes.
     let csv = [MARK, b"plain,1\r\n\"a,\"\"b\"\"\n\",\"\n\n\"\n\xff\xfe,old\n"].concat();
     fs::write(place.path().join("hand.csv"), csv).unwrap();
     dht(&["load", "hand.csv", "--outcomes", "outcomes.csv"]);
@@ -386,7 +387,7 @@ fn a_parquet_file_is_loaded_row_by_row() {
         writer.close().unwrap();
     };
     let texts = |what: &str| (0..500).map(|row| format!("{what} {row}")).collect::<Vec<_>>();
-    // The columns in another order, and one that is none of ours.
+    // The columns in another order, and an unknown one.
     let schema = "message m { required binary value (UTF8); required binary key; \
                   required binary more; }";
     write("rows.parquet", schema, &[texts("value"), texts("key"), texts("more")]);

@@ -157,7 +157,7 @@ fn what_was_acknowledged_is_there_after_the_only_host_is_killed_again_and_again(
     assert!(!host.said().contains("damaged"), "{}", host.said());
 }
 
-/// The command, with files that stay below 6 MiB as if the disk had no more room.
+/// The command, with files limited to 6 MiB to emulate a full disk.
 fn limited(place: &Place) -> Command {
     let mut limited = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 12288; exec \"$0\" \"$@\"";

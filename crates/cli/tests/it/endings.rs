@@ -169,7 +169,7 @@ fn a_command_whose_input_stands_still_ends_at_the_first_signal() {
         let what = arguments.join(" ");
         assert_eq!(running.ends(&what), 0, "{what}");
     }
-    // Nobody ever opens the other end.
+    // No process ever opens the other end.
     let made = Command::new("mkfifo").arg(place.path().join("pipe")).status();
     assert!(made.unwrap().success());
     let keys = ["dht", "get", "--keys-from", "pipe", "--seed", &first];

@@ -470,7 +470,7 @@ fn nobody_and_nothing_there_are_failures() {
     assert!(said.contains("there is nothing named /p/none"), "{said}");
     let said = place.error(&["fetch", "/p/...../x", "-o", "x", "--face", &face], 1);
     assert!(said.contains("no route leads to"), "{said}");
-    // Bound, and nobody reads it.
+    // A bound socket that no process reads.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent = socket.local_addr().unwrap().to_string();
     let fetch = ["fetch", "/p/f", "-o", "x", "--face", &silent, "--answer-within", "1ms"];
@@ -482,7 +482,7 @@ fn nobody_and_nothing_there_are_failures() {
     assert!(!place.path().join("x").exists());
 }
 
-/// The interpreter that has python-ndn; none, said aloud, where nobody has made one.
+/// The interpreter that has python-ndn; `None`, with a message, where it is not installed.
 fn python() -> Option<PathBuf> {
     let found = std::env::var_os(VARIABLE).map(PathBuf::from);
     if found.is_none() {

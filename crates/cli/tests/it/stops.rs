@@ -250,7 +250,7 @@ fn a_lab_is_removed_however_the_bench_ends() {
     assert!(stderr.contains("the process of n2 ended early"), "{stderr}");
     assert_eq!(namespaces_of(pid), 0);
 
-    // Nobody is there to remove it; the next build does.
+    // After SIGKILL the lab stays; the next build removes it.
     let bench = Running::start(&netns);
     bench.measure_for(Duration::from_millis(500));
     let (pid, nodes) = (bench.pid(), nodes_of(bench.pid()));
@@ -278,7 +278,7 @@ fn a_bench_that_cannot_run_here_says_so() {
 
 #[test]
 fn a_lab_without_root_is_refused() {
-    // Nobody's, so that the folder of the binary must be open to all: else it cannot start.
+    // Runs as user `nobody`, who can start the binary only if its folder is readable by all.
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command.args(["bench", "broadcast", "--lab", "netns"]).current_dir(Path::new("/"));
     if std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0") {

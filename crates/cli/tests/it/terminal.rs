@@ -1,5 +1,5 @@
-//! What commands print on a terminal, and into a pipe: what other nodes sent must not control the
-//! terminal of whoever reads it.
+//! What commands print on a terminal, and into a pipe: text from other nodes must not control the
+//! reader's terminal.
 #![cfg(target_os = "linux")]
 
 use crate::support;
@@ -38,7 +38,7 @@ fn on_terminal(command: &mut Command, input: &[u8]) -> Vec<u8> {
     let twin = terminal.try_clone().unwrap();
     command.stdin(Stdio::piped()).stdout(terminal).stderr(twin);
     let mut child = command.spawn().unwrap();
-    // The command has the terminal's other end, and nobody else.
+    // Only the command holds the terminal's other end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     child.stdin.take().unwrap().write_all(input).unwrap();
     let (mut shown, mut part, mut controller) = (Vec::new(), [0; 4096], File::from(controller));

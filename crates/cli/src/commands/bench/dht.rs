@@ -234,7 +234,7 @@ async fn load(dht: &Dht, phase: &'static str, keys: u64, args: &Args, of: char) 
     let begun = Instant::now();
     let entries: Vec<_> = (0..keys).map(|number| entry(number, args, of)).collect();
     let mut results = dht.put_all(entries);
-    // What is not told of is lost as well.
+    // A key without a result counts as lost, too.
     let mut failed = keys;
     while let Some(result) = results.next().await {
         failed -= u64::from(result.outcome.is_ok());

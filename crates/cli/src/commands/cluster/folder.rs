@@ -120,7 +120,8 @@ impl Folder {
         if others.is_empty() {
             remove_file(&self.path.join(MARKER))?;
         }
-        // The last step but one: until then nobody else changes the folder.
+        // The last step but one: until then the lock keeps other processes from changing the
+        // folder.
         remove_file(&self.path.join(LOCK))?;
         if others.is_empty() {
             match fs::remove_dir(&self.path) {

@@ -181,7 +181,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         writer.save()
     });
     bar.finish();
-    // The reader finds nobody who takes what it reads, if it has not ended before.
+    // Closes the channel of entries, so that the reader ends if it has not ended before.
     drop(dht);
     drop(runtime);
     let read = reader.join().expect("the reader does not panic");
@@ -346,7 +346,7 @@ impl Reader {
         Ok(())
     }
 
-    /// False if nobody takes entries any more.
+    /// Queues an entry for writing; false if the receiver is gone.
     fn hand_on(
         &self,
         mark: Mark,

@@ -47,7 +47,7 @@ pub struct Args {
 
 /// How long the member stays for others to ask it.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often a packet is offered again to a group that this node joins anew.
+/// Interval at which a packet is offered again to a group that this node rejoins.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]

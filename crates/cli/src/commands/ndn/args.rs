@@ -148,7 +148,8 @@ impl Allowed {
         }
     }
 
-    /// Warns if a forwarder at this address answers other hosts in part only, and nobody said so.
+    /// Warns if a forwarder at this address limits its answers to other hosts because no range is
+    /// configured.
     pub fn warn(&self, address: SocketAddr, ui: &Ui) {
         if self.ranges.is_empty() && !address.ip().to_canonical().is_loopback() {
             ui.warn(
@@ -226,7 +227,7 @@ pub fn explain(error: ForwarderError) -> CliError {
     }
 }
 
-/// Who is at fault that nobody answered.
+/// The exit status and message of an Interest without an answer.
 pub fn explain_ask(error: AskError) -> CliError {
     match error {
         AskError::Name(_) => CliError::Input(error.to_string()),

@@ -327,7 +327,8 @@ fn tell(
     if *resumed_bytes > 0 {
         text += &format!("; {resumed_bytes} of them were here");
     }
-    // A digest is made by whoever makes the data: without a key it tells damage, and no forgery.
+    // Anyone who creates Data can compute its digest: without a key it detects damage, but no
+    // forgery.
     let is_origin_known = args.key.is_some();
     text += match (is_origin_known, args.insecure_anything) {
         (true, _) => "; intact, signed with the key",

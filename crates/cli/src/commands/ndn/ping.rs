@@ -136,7 +136,7 @@ fn round_trips(trips: &[f64]) -> Option<RoundTrips> {
     })
 }
 
-/// An answer, or that there is none, in a line.
+/// The answer, or its absence, as one line.
 pub fn line(reply: &Result<Reply, AskError>) -> String {
     match reply {
         Err(error) => error.to_string(),

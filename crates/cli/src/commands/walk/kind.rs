@@ -72,7 +72,7 @@ fn steps() -> clap::builder::RangedI64ValueParser<u32> {
 pub struct Asked {
     pub kind: Kind,
     pub length: Length,
-    /// Walks of a source, if nobody says how many.
+    /// Default number of walks from a source.
     pub walks_per_source: u32,
     /// What it is, in words that tell it from all others.
     pub name: String,

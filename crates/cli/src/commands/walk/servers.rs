@@ -176,7 +176,7 @@ impl ServersArgs {
                     break;
                 }
             }
-            // Whoever has more to be written learns that nobody writes.
+            // Closes the channel, so that the sender of paths sees that the writer has ended.
             drop(written);
             bar.finish();
             let walked = match walking.join() {
@@ -271,7 +271,8 @@ fn named(servers: &[String]) -> Result<Vec<String>, CliError> {
     Ok(named)
 }
 
-/// Waits for the supply, of so many vertices for all servers, with a bar; none if it was stopped.
+/// Waits for the supply of `all` vertices to all servers, with a progress bar; `None` if the user
+/// stopped it.
 async fn shown<T>(supply: impl Future<Output = T>, walks: &Walks, all: u64, ui: &Ui) -> Option<T> {
     let bar = ui.progress();
     bar.start(all, "vertices, by server");
@@ -417,7 +418,7 @@ impl Order {
         self.ready.vertices().len() >= BLOCK_VERTICES
     }
 
-    /// Hands out what is ready, and makes room for as many walks; false if nobody wants it.
+    /// Sends the finished paths, and frees credit for as many walks; false if the receiver is gone.
     async fn hand_out(&mut self, blocks: &mpsc::Sender<Paths>, walking: &mut Walking) -> bool {
         if self.ready.is_empty() {
             return !blocks.is_closed();

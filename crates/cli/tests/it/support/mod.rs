@@ -72,7 +72,7 @@ pub fn free_port() -> u16 {
     free_ports(1)
 }
 
-/// The first of so many in a row.
+/// The first of `count` consecutive free ports.
 pub fn free_ports(count: u16) -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
