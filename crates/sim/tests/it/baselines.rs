@@ -99,7 +99,7 @@ impl<P: Protocol<Event = Event>> Observer<P> for Ledger {
     }
 }
 
-/// So many members send a thousand packets a second in all, each at a phase drawn at random.
+/// `senders` members send a thousand packets a second in all, each at a random phase.
 fn run<P>(
     name: &str,
     senders: u32,

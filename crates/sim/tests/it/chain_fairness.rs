@@ -1,8 +1,8 @@
-//! Members that saturate share the ring: whoever sends, from wherever, with messages of whatever
-//! size, gets an equal share of it.
+//! Saturating members share the ring: each sender gets an equal share, at any rank and with
+//! messages of any size.
 //!
-//! Bytes are counted at the last member that a sender's messages reach, so that what waits within
-//! the group counts for nobody.
+//! Bytes count at the last member that a sender's messages reach, so messages that still wait
+//! within the group do not count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -209,7 +209,7 @@ fn any_number_of_senders_at_any_positions_get_equal_shares_of_the_whole_ring() {
         let senders: Vec<Sender> = nodes.iter().map(|&node| Sender::saturating(node)).collect();
         let shares = run(*members, Topology::Chain, &senders);
         let (unfairness, sum) = fairness(&shares);
-        // A member is told its own messages, too; no hop carries those of its successor.
+        // A member delivers its own messages, too; no hop carries those of its successor.
         let is_all = nodes.len() == *members as usize;
         let limit = if is_all { f64::from(*members) / f64::from(members - 1) } else { 1.0 };
         (unfairness, sum / limit)

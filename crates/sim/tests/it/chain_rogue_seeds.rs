@@ -3,12 +3,12 @@
 //! others, and do not see what comes, as members of groups do in `group_rogue_seeds`. Then they are
 //! honest again, or crash.
 //!
-//! Members pass on what others sent, and a block says itself how it spreads, so what is delivered
-//! is not looked at. Nor need a view that had a rogue member make progress ever again: what it made
-//! of the numbers of blocks stays until the next view. What is promised in the view is that nobody
-//! panics, that what the others hold stays within its bounds, and that they come to rest or try
-//! again at a bounded rate. Ten seconds after the end the next view begins, in which only the
-//! others are: they deliver what each of them broadcasts, hold nothing in the end, and are at rest.
+//! Members forward what others sent, and a block itself says how it spreads, so deliveries are not
+//! checked. A view that had a rogue member need not make progress again: the block numbers that it
+//! corrupted stay until the next view. The promise in such a view is that no member panics, that
+//! the state of the others stays within its bounds, and that they come to rest or retry at a
+//! bounded rate. Ten seconds after the end the next view begins, in which only the others are: they
+//! deliver what each of them broadcasts, hold nothing in the end, and are at rest.
 
 use crate::chain_swarm;
 

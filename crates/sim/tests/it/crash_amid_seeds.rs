@@ -1,6 +1,6 @@
-//! The swarms of each protocol where every crash comes in the midst of a call: some of its messages
-//! have left and the others have not, and the application was told of its events or was not. The
-//! promises are those of `group_seeds`, `overlay_seeds` and so on.
+//! The swarms of each protocol where every crash comes within a handler call: some of its messages
+//! have left and the others have not, and the application got its events or did not. The promises
+//! are those of `group_seeds`, `overlay_seeds` and so on.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.
@@ -32,7 +32,7 @@ fn in_acts<A>(
     acts.retain(|(_, act)| fault_of(act).is_none());
     let stops = crash_amid(&mut rng(seed), faults);
     acts.extend(stops.into_iter().map(|(at, fault)| (at, act(fault))));
-    // A node restarts before it is told to join again.
+    // A node restarts before the command to join again.
     acts.sort_by_key(|(at, act)| (*at, fault_of(act).is_none()));
 }
 

@@ -10,8 +10,8 @@
 //! without names.
 //!
 //! Open: a member of a group that reaches no quorum believes a seed that says that the group went
-//! on. Who takes the name of a seed that is gone makes it join anew, where nothing was wrong with
-//! it (V1). So members of groups do not name a node that goes for good as a seed here.
+//! on. A forger that takes the name of a departed seed makes the member join again without cause
+//! (V1). So members of groups do not name a node that goes for good as a seed here.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.
@@ -34,7 +34,7 @@ use paceline_proto::overlay::{self, Overlay};
 use paceline_proto::slingshot::{self, Slingshot};
 use paceline_proto::walk::{self, Server};
 
-/// What is to become of forged messages.
+/// The expected verdicts on forged messages.
 const VERDICTS: [Verdict; 3] = [Verdict::Met, Verdict::Own, Verdict::Gone];
 
 fn rng(seed: u64) -> Rng {

@@ -74,7 +74,7 @@ fn stop_everywhere(trigger: Trigger, stop: Stop) -> Vec<(Case, Ran)> {
     run_all(cases)
 }
 
-/// The leader dies: nobody else is excluded, and all others are soon in one view without it.
+/// The leader crashes: no other member is excluded, and all others are soon in one view without it.
 fn kill_everywhere(trigger: Trigger) {
     let ran = stop_everywhere(trigger, Stop::Crash);
     for (case, ran) in &ran {

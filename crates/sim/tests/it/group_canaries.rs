@@ -530,9 +530,9 @@ fn the_rules_are_called_as_the_canaries_call_them() {
     }
 }
 
-// The two bugs that JGroups had. In its DAISYCHAIN a frame whose origin had departed met nobody
-// who took it from the ring. In its issue #1048 views were passed on outside the lock under which
-// they were made: one could overtake another on its way to the application and to the credit map.
+// The two bugs that JGroups had. In its DAISYCHAIN no member removed a frame from the ring once its
+// origin had departed. In its issue #1048 views were installed outside the lock under which they
+// were created: one could overtake another on its way to the application and to the credit map.
 
 #[test]
 fn a_frame_of_a_departed_origin_that_circulates_is_caught() {
@@ -552,7 +552,7 @@ fn views_that_reach_the_application_out_of_order_are_caught() {
 #[test]
 fn a_credit_map_that_was_left_with_an_older_view_is_caught() {
     // To a member that watches its links, a peer whose acknowledgements it ignores is behind a dead
-    // one. Left out, it starves nobody.
+    // one. Once excluded, that peer starves no member.
     let unwatched = |seed| Scenario::draw(seed).unwatched();
     bug(Bug::CreditsOfOldView, Who::All, &[FLOW]).in_the_swarm_of(unwatched);
 }
@@ -613,8 +613,8 @@ fn a_joiner_that_is_not_told_is_caught() {
     hunt(Bug::IgnoreJoiner, Who::All, &[EXCLUSION]);
 }
 
-// Nothing but a decision of which nobody but a dead leader knows shows this one: the swarm did not
-// find it in 1,000 seeds.
+// Only a decision that is known to a crashed leader alone reveals this bug: the swarm did not find
+// it in 1,000 seeds.
 #[test]
 fn a_promise_that_forgets_what_was_accepted_is_caught() {
     hunt_at_boundaries(Bug::ForgetAccepted, Trigger::Leave, Stop::Crash, &[ADOPTION]);
@@ -629,7 +629,7 @@ fn windows_beyond_what_was_agreed_are_caught() {
             scenario.acts.push((when, Act::Command(node, message(node, number, 20_000))));
         }
     }
-    // Nobody's blocks become stable while one member stands still.
+    // No block becomes stable while one member is paused.
     let pause = Duration::from_millis(400);
     scenario.acts.push((at(3000), Act::Fault(Fault::Pause(NodeId(3), pause))));
     bug(Bug::WideWindows, Who::All, &[BOUNDS]).in_a_run(&scenario);

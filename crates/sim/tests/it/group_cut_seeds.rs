@@ -1,6 +1,6 @@
 //! Groups where links are cut for good, beside the faults of `group_seeds`. If a quorum of the view
 //! is alive when the other faults end, and all links between its members work, then the group goes
-//! on: the members with a primary are in one view, and each is told all that is sent after the
+//! on: the members with a primary are in one view, and each delivers all that is sent after the
 //! faults. Without such a quorum nothing is promised but that no rule is broken.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
@@ -171,10 +171,11 @@ fn drawn(seed: u64) -> Option<(Scenario, Cuts)> {
     Some((scenario, cuts))
 }
 
-/// Groups that once stood still: a member waited for one that it took to be silent no more because
-/// others heard it, or did not know that its view ended, or had no room on a dead link and did not
-/// watch it; and views followed each other, without the member that wanted to go, or because one
-/// that hears no quorum ended each of them before the others saw that its links are dead.
+/// Groups that once made no progress. A member waited for a silent one that it no longer suspected
+/// because others heard it; or did not know that its view had ended; or did not watch a dead link
+/// on which it had no credit. Or views followed each other without end: without the member that
+/// wanted to leave, or because a member that hears no quorum ended each of them before the others
+/// detected its dead links.
 #[test]
 fn groups_that_once_stood_still_go_on() {
     let found =

@@ -16,17 +16,17 @@ const ONE: NodeId = NodeId(1);
 /// What a node does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
-    /// One node is told a message twice.
+    /// One node delivers a message twice.
     DeliverTwice,
-    /// One node is never told a message that it has acknowledged.
+    /// One node never delivers a message that it has acknowledged.
     Lose,
-    /// One node is told a message after the one that follows it.
+    /// One node delivers a message after the next one of the same sender.
     Overtake,
     /// A message is changed.
     FlipPayload,
-    /// Messages go to whoever has the addressee's node by now.
+    /// Messages go to any incarnation of the addressee's node.
     AnyIncarnation,
-    /// The sender is not told that the addressee is gone.
+    /// The sender gets no report that the addressee is gone.
     ForgetFailures,
     /// A message counts as received once it is sent.
     Presume,

@@ -27,8 +27,8 @@ const LOAD: Duration = Duration::from_secs(15);
 /// After that all that was sent arrives.
 const REST: Duration = Duration::from_secs(5);
 
-/// When each member was told of each origin last, and the longest time in which it was told
-/// nothing, since the cut.
+/// When each member last delivered from each origin, and the longest time without a delivery, since
+/// the cut.
 #[derive(Default)]
 struct Stalls {
     cut_at: Option<Instant>,
@@ -289,7 +289,7 @@ fn four(until: u64) -> Scenario {
     scenario
 }
 
-/// How many messages each member was told of.
+/// How many messages each member delivered.
 #[derive(Default)]
 struct Told(BTreeMap<NodeId, u32>);
 

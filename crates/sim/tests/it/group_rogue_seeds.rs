@@ -2,16 +2,16 @@
 //! others, drop, repeat, hold back, replace and damage what they send, tell some other things than
 //! others, and do not see what comes. Then they are honest again, or crash.
 //!
-//! Meanwhile nobody panics and what members hold stays within its bounds; what is delivered is not
-//! looked at, since members have no keys to prove anything by. Ten seconds after the end all
+//! Meanwhile no member panics, and the state of members stays within its bounds. Deliveries are not
+//! checked, since members have no keys to authenticate messages. Ten seconds after the end all
 //! members that were honest throughout are in one view, with a majority, but for fewer than one in
-//! 50 groups: who was accused of a dead link, time and again, is kept out for longer each time.
-//! After thirty seconds all are, and deliver what each of them broadcasts.
+//! 50 groups: a member that is accused of a dead link again and again is excluded for longer each
+//! time. After thirty seconds all are, and deliver what each of them broadcasts.
 //!
-//! Some groups are lost for good, as after the loss of a majority: so many members are left out
-//! that the rogue ones are no minority any more. Fewer than one in 50 may be. In one of 1,000 runs
-//! at most a member is not heard to the end: a rogue one put a block of its own in the place of one
-//! that it passed on, or had a proposal adopted that another member cannot accept.
+//! Some groups are lost permanently, as after the loss of a majority: after many exclusions the
+//! rogue members are no longer a minority. Fewer than one in 50 may be. In one of 1,000 runs at
+//! most a member is not heard to the end: a rogue member replaced a block that it forwarded with
+//! its own, or had a proposal adopted that another member cannot accept.
 
 use crate::group_swarm;
 

@@ -33,7 +33,7 @@ enum Bug {
     /// A frame is passed on to the member it comes from.
     ReturnToOrigin,
     WrongLane,
-    /// A block of a flush is sent twice to whoever asked for it.
+    /// A block of a flush is sent twice to the member that requested it.
     FlushTwice,
     /// An origin says that its blocks are with every member when they are not.
     ForgeStable,
@@ -49,7 +49,7 @@ enum Bug {
     DeafToProbes,
     /// Members hear one node's request to join and forget it.
     DeafToJoins,
-    /// A member is told the next view in another order than the others.
+    /// A member gets the next view in another order than the others.
     ReorderMembers,
     /// The detector goes on with the members of the view before.
     StaleWatch,

@@ -1,7 +1,7 @@
 //! V2: a slow member does not expel others, and is hardly ever expelled itself.
 //!
-//! One member of a group that sends and grows stands still again and again. That nobody but that
-//! member is excluded is V1, a rule of the ledger, which judges each run. `PACELINE_TEST_SEEDS` is
+//! One member of a group pauses again and again while the group sends and grows. Rule V1 of the
+//! ledger, which checks each run, allows no other member to be excluded. `PACELINE_TEST_SEEDS` is
 //! the number of seeds (default 200).
 
 use crate::group_swarm;
@@ -18,15 +18,15 @@ use paceline_sim::Fault;
 const SHORT: Duration = Duration::from_millis(450);
 /// More than that, and more than the others wait for an answer.
 const LONG: Duration = Duration::from_millis(3500);
-/// Of so many times that a member stands still shortly, it is excluded at most once.
+/// A member is excluded at most once in this many short pauses.
 const PAUSES_AN_EXCLUSION: u64 = 1000;
 
-/// The scenario of a seed, and how often its slow member stands still, for at most so long.
+/// The scenario of a seed, and how often its slow member pauses, each time for at most `longest`.
 fn draw(seed: u64, longest: Duration) -> (Scenario, u64) {
     let mut rng = Rng::new(seed, 0x510);
     let nodes = 2 + rng.below(8);
     let mut scenario = Scenario::new(seed, nodes).with_traffic(&mut rng, 8);
-    // Members that come later make the view change while the slow one stands still.
+    // Members that join later change the view while the slow one is paused.
     for node in 1..nodes {
         if rng.chance(0.5) {
             let when = at(1000 + u64::from(rng.below(8000)));
@@ -84,7 +84,7 @@ fn a_detector_that_gives_a_slow_member_no_time_is_caught() {
     assert!(excluded > pauses / PAUSES_AN_EXCLUSION, "the bug went unnoticed");
 }
 
-/// What it is told first when it goes on is not the answer that it waits for.
+/// The first message that it handles when it resumes is not the answer that it waits for.
 #[test]
 fn a_leader_that_stands_still_in_a_view_change_does_not_expel_its_only_partner() {
     for step in 0..30 {

@@ -57,10 +57,10 @@ enum Bug {
     ForgetLimit,
     TellTwice,
     AlterContent,
-    /// With a segment the content of the one before is told.
+    /// A segment is delivered with the content of the one before.
     WrongContent,
     DropSegment,
-    /// Complete is said of what is not.
+    /// A fetch is reported complete when it is not.
     EndEarly,
     /// Interests are not known again by their nonces.
     ForgetNonces,
@@ -422,9 +422,9 @@ fn a_link_that_has_settled_is_full_and_steady() {
     assert!(full > 0.95 * 0.95 && swings < 0.2, "{full} {swings}");
 }
 
-/// A consumer's link to its forwarder is slow, and nobody tells it what Interests may take of that.
-/// One flow asks for more than it carries, and stops; another one has a limit. Returns what the
-/// ledger finds.
+/// A consumer's link to its forwarder is slow, and the consumer does not know which share of it
+/// Interests may take. One flow requests more than the link carries, and stops; another one has a
+/// limit. Returns what the ledger finds.
 fn limited(pace: Pace, bug: Option<Bug>) -> Result<(), String> {
     let [consumer, forwarder, producer] = [0, 1, 2].map(NodeId);
     let name: Name = "/p".parse().expect("a name");

@@ -50,17 +50,17 @@ const ENDS_S: u64 = 22;
 enum Attack {
     /// Sends nothing but what an honest consumer would.
     None,
-    /// Asks for so many names that there are not.
+    /// Requests this many names that do not exist.
     Flood(u32),
     /// The same, of the secondary class.
     FloodSecondary(u32),
-    /// Of names that any Data would be an answer to, with as many components as may be.
+    /// Names to which any Data would be an answer, with the most components allowed.
     FloodPrefixes(u32),
     /// Interests that may go one hop, or two.
     FloodHops(u32),
-    /// Interests that nobody has a route for, or with a label that nobody gave.
+    /// Interests without a route, or with a path label that no node assigned.
     FloodLabels(u32),
-    /// Data that nobody asked for.
+    /// Unsolicited Data.
     Unsolicited(u32),
     /// Refuses what the honest consumer asks for.
     ForgeNacks(u32),

@@ -24,11 +24,11 @@ use paceline_proto::mircc::{Command, Event, Fetch, Forwarder};
 use paceline_proto::ndn::{Data, Packet, Signer, Trust};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
-/// The others fetch so long after the rogue forwarders stop,
+/// The others fetch this long after the rogue forwarders stop,
 const AGREE: Duration = Duration::from_secs(10);
 /// and each fetch ends within this, which includes `give_up_after` four times,
 const FETCHED: Duration = Duration::from_secs(90);
-/// and so many times as long as all that is fetched takes on the slowest link.
+/// and this many times as long as all that is fetched takes on the slowest link.
 const TIMES_SLOWEST: f64 = 10.0;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Bytes that a segment takes on a link beside its content, at most.

@@ -1,5 +1,5 @@
-//! Networks of named data under faults, over seeds: what is fetched comes, as it was published and
-//! once; nobody sends faster than it may, nothing goes round, and no bound is passed.
+//! Networks of named data under faults, over seeds: every fetched segment arrives once and as
+//! published; no node exceeds its rate, no packet loops, and no bound is exceeded.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

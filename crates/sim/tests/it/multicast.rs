@@ -77,7 +77,8 @@ impl Ledger {
         }
     }
 
-    /// Packets told of one node by another, in all its lives: delivered, and lost.
+    /// Packets of one sender that a receiver reported, over all its incarnations: delivered, and
+    /// lost.
     fn between(&self, receiver: NodeId, sender: NodeId) -> (u64, u64) {
         let told = self.told.iter().filter(|((to, from, _), _)| (*to, *from) == (receiver, sender));
         told.flat_map(|(_, told)| told).fold((0, 0), |(delivered, lost), &(_, is_delivered)| {
@@ -160,7 +161,8 @@ fn a_member_that_crashes_is_heard_again_under_its_new_incarnation() {
     assert_eq!(lives, 2);
 }
 
-/// Cut off for longer than the others wait, it is excluded, joins anew, and sends and hears again.
+/// A member that is cut off for longer than the others wait is excluded, joins again, and sends and
+/// receives.
 #[test]
 fn a_member_that_was_cut_off_begins_anew() {
     let config = config(Order::Unordered);

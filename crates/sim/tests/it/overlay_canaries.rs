@@ -18,10 +18,10 @@ use paceline_proto::overlay::{
     Timer,
 };
 
-/// A run of the swarm must find a bug within so many seeds.
+/// The number of seeds within which a run of the swarm must find a bug.
 const SEEDS_MAX: u64 = 300;
 
-/// Whom the others do not want to know.
+/// The node that the others ignore.
 const IGNORED: NodeId = NodeId(5);
 
 /// What a node does wrong.
@@ -33,12 +33,12 @@ enum Bug {
     DoubleTarget,
     /// A bundle goes to some node that is not nearer.
     GoAnywhere,
-    /// An outcome is not told to the application.
+    /// An outcome is not reported to the application.
     SwallowOutcome,
     TellTwice,
     /// A replica says that it holds what it does not keep.
     HoldNothing,
-    /// A replica is told to drop what it is to hold.
+    /// A replica is made to drop values that it must hold.
     DropAll,
     /// Replicas say that they hold the same, whatever they hold.
     NeverCompare,
@@ -49,9 +49,9 @@ enum Bug {
     /// A node takes itself for responsible for what passes through it.
     AnswerForOthers,
     DeliverTwice,
-    /// What others say of a table is not listened to.
+    /// A node ignores what others say of a table.
     DeafTable,
-    /// One node is left out of what nodes tell of their neighbours.
+    /// Nodes leave out one node when they report their neighbours.
     SkipNode,
     /// A node takes itself for responsible for what others look up for their tables.
     SkewTable,

@@ -30,7 +30,7 @@ const ASKING: usize = 6;
 /// Requests of the core have this number and higher ones.
 const FIRST: u64 = 3_000_000;
 
-/// What hosts of the core were told of their requests.
+/// The outcomes that hosts of the core got for their requests.
 #[derive(Default)]
 struct Told(BTreeMap<(NodeId, u64), BTreeMap<Key, Outcome>>);
 
@@ -143,7 +143,7 @@ impl Run<'_> {
         if let Some(violation) = self.observers.0.violation() {
             return Err(violation.to_string());
         }
-        // Nothing, if nobody used these links: all seeds together are asked below.
+        // Zero, if no message used these links: the sum over all seeds is checked below.
         let severed = self.sim.counters().count(SEVERED);
         Ok([severed, puts.len() as u64, stored as u64, reads, found, absent, beyond])
     }
@@ -167,7 +167,7 @@ fn run_with(scenario: &Scenario, cuts: &Cuts) -> Result<Measured, String> {
     })
 }
 
-/// Nothing if there are too few hosts to cut one off, or so many that a run takes long.
+/// Skips seeds with too few hosts to cut one off, or too many for a short run.
 fn run(seed: u64) -> Result<Measured, String> {
     let mut scenario = Scenario::draw(seed);
     scenario.suite = "overlay_cut_seeds";

@@ -1,9 +1,9 @@
 //! Overlays a few of whose members turn rogue for a while, as members of groups do in
 //! `group_rogue_seeds`. They write under any key.
 //!
-//! Meanwhile nobody panics, and what nodes hold stays within its bounds. Ten seconds after the end
-//! the other nodes write under keys that the rogue nodes knew all along, and each other node reads
-//! what was written; some time later all tables are right.
+//! Meanwhile no node panics, and the state of nodes stays within its bounds. Ten seconds after the
+//! end the other nodes write under keys that the rogue nodes knew all along, and each other node
+//! reads what was written; some time later all tables are right.
 
 use crate::overlay_swarm;
 

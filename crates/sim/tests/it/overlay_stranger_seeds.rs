@@ -7,7 +7,7 @@
 //! - Until then a ring may have members that tell of others what they like: Zave's invariant is not
 //!   checked.
 //! - Later the strangers are members that failed, and may have held the only copy of something: a
-//!   key that nobody holds may be called `Unsettled` where it would be `Absent`.
+//!   key that no node holds may be called `Unsettled` where it would be `Absent`.
 //! - Any node may write under any key: strangers write under keys of their own only.
 
 use crate::overlay_swarm;

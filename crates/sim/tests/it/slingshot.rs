@@ -22,9 +22,9 @@ struct Ledger {
     lost: u64,
     // By sender, receiver and number.
     told: Vec<bool>,
-    // These packets of each sender. Of one that was never heard nobody can verify what is
-    // recovered, so that the first is delivered with the second; the last are sent when the group
-    // falls silent.
+    // The numbers that are judged, of each sender. A receiver cannot verify recovered packets of a
+    // sender that it never heard, so it delivers the first with the second; the last are sent when
+    // the group falls silent.
     judged: Range<u64>,
 }
 

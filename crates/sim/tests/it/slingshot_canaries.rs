@@ -26,7 +26,7 @@ enum Bug {
     DeliverTwice,
     /// Two packets of one number.
     SendTwice,
-    /// What comes a second time from its sender is told a second time.
+    /// A packet that its sender sends twice is delivered twice.
     SkipDedup,
     /// The sum has a bit wrong.
     WrongSum,
@@ -43,9 +43,9 @@ enum Bug {
     TellAfterLost,
     DropLosses,
     LoseTooMany,
-    /// The first packet of each sender is not told.
+    /// The first packet of each sender is not reported.
     DropFirst,
-    /// One delivery is told after the next one of the same sender.
+    /// One delivery is reported after the next one of the same sender.
     SwapOrder,
     ExceedCopies,
     RepairItself,

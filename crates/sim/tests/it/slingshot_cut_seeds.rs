@@ -67,7 +67,7 @@ fn seeds_tell_or_report_all_that_they_know_of_where_links_are_cut_for_good() {
     assert!(count < 100 || across > count && direct > 0 && lost > 0, "the seeds tested nothing");
 }
 
-/// All that member 1 is told of member 0.
+/// All reports of member 1 about packets of member 0.
 #[derive(Default)]
 struct Told {
     seqs: Vec<u64>,

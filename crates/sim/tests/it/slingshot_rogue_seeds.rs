@@ -1,8 +1,8 @@
 //! Multicast in time, some of whose members turn rogue for a while, as members of groups do in
 //! `group_rogue_seeds`. The roster is fixed.
 //!
-//! Meanwhile nobody panics, and what members hold stays within its bounds. Ten seconds after the
-//! end each other member delivers every packet that the others send.
+//! Meanwhile no member panics, and the state of members stays within its bounds. Ten seconds after
+//! the end each other member delivers every packet that the others send.
 
 use crate::slingshot_swarm;
 

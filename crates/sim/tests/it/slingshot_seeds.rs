@@ -1,5 +1,5 @@
-//! Multicast in time under faults, over seeds: what is told was sent, once and in time, nothing is
-//! forgotten, and no bound is passed.
+//! Time-critical multicast under faults, over seeds: every delivery was sent, is delivered once and
+//! in time, no packet goes unreported, and no bound is exceeded.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

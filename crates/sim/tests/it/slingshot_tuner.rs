@@ -197,7 +197,8 @@ struct Steered {
     group: Group,
     within: Duration,
     seconds: Vec<Second>,
-    /// How often the members chose anew since this was last set to 0, and what they said last.
+    /// How often the members changed their rate of fire since this was last set to 0, and their
+    /// last event.
     tuned: u32,
     last: Option<Event>,
     /// How often their rates of fire were other ones than a second before, in each second.
@@ -251,7 +252,7 @@ impl Steered {
             steered.changes.push(changed as u32);
             rates = now;
         }
-        // Idle costs nothing: all that is left is to be done once.
+        // Idle costs nothing: only a finite number of events is left.
         sim.run_until(Instant::MAX, &mut steered);
         assert!(sim.now() < Instant::ZERO + Duration::from_secs(seconds + 20));
         let of = |count: &str| sim.counters().count(count);

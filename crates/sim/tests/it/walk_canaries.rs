@@ -29,11 +29,11 @@ enum Bug {
     AdmitTwice,
     /// And leaves twice.
     SendTwice,
-    /// Walks are told of twice.
+    /// Walks are reported twice.
     TellTwice,
-    /// A walk is told of at an attempt that has not come home.
+    /// A walk is reported with an attempt that has not come home.
     TellAnother,
-    /// A finished walk is told of as one that was given up.
+    /// A finished walk is reported as given up.
     FailAfterwards,
     /// Where others should not, they replace what gets lost.
     Replace,
@@ -49,9 +49,9 @@ enum Bug {
     DrawAnew,
     /// Servers take some edges for others.
     OtherEdge,
-    /// Nobody looks at deadlines.
+    /// Servers ignore deadlines.
     NeverMissed,
-    /// Nobody works.
+    /// Servers do no work.
     NeverWork,
     /// The application does not hear that a job has ended.
     KeepEnd,
@@ -59,7 +59,7 @@ enum Bug {
     KeepRefusal,
     /// A walk is given up at its first loss.
     GiveUpEarly,
-    /// A walk is begun anew for ever.
+    /// A walk is restarted for ever.
     NeverGiveUp,
     /// A job goes on after it was cancelled.
     IgnoreCancel,

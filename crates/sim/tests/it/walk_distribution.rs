@@ -19,7 +19,7 @@ use walk_exact::{Exact, Rows};
 /// The chance that a test fails by chance, over all comparisons together.
 const P_MIN: f64 = 1e-3;
 
-/// What is told, over all homes.
+/// The reported walks, over all homes.
 #[derive(Default)]
 struct Seen {
     ends: BTreeMap<u32, u64>,

@@ -1,5 +1,5 @@
-//! Walks over a graph that a client gives to servers, while its edges change, its vertices go from
-//! server to server, messages get lost and servers begin anew.
+//! Walks over a graph that a client supplies to servers, while edges change, vertices move between
+//! servers, messages get lost and servers restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

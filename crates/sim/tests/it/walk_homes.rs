@@ -28,7 +28,8 @@ const CROWD: u64 = 38;
 enum Act {
     /// It sends nothing.
     Nothing,
-    /// Walkers of the client, of a server, of nobody: by turns, every millisecond.
+    /// It sends walkers whose home is the client, a server, or no node: by turns, every
+    /// millisecond.
     Forge,
     /// Walkers of its own, every millisecond.
     Flood,
@@ -124,7 +125,7 @@ impl Protocol for Node {
     }
 }
 
-/// The client's application: what it is told.
+/// The client's application: the events that it got.
 #[derive(Default)]
 struct Told {
     is_supplied: bool,

@@ -3,11 +3,11 @@
 //! see what comes, as members of groups do in `group_rogue_seeds`. Then they are honest again, or
 //! crash and restart with their vertices.
 //!
-//! Meanwhile nobody panics, and what the others hold stays within its bounds. Where a walk goes
-//! that a rogue server serves is up to that server, so paths are not looked at then. Ten seconds
-//! after the end each other node asks for walks: all are done, and go where they go without a rogue
-//! node. Nothing is left of walkers that rogue nodes made, but for those that a flipped bit made
-//! longer: a server takes walkers of up to 2^20 steps, and serves them.
+//! Meanwhile no node panics, and the state of the others stays within its bounds. A rogue server
+//! decides where the walks go that it serves, so paths are not checked then. Ten seconds after the
+//! end each other node asks for walks: all are done, and go where they go without a rogue node.
+//! Nothing is left of walkers that rogue nodes made, but for those that a flipped bit made longer:
+//! a server takes walkers of up to 2^20 steps, and serves them.
 //!
 //! Servers have their parts from the start: where clients give them, any client may replace them.
 
@@ -28,13 +28,13 @@ use paceline_sim::{Fault, FaultSupport, Observer, Overhead, Reply, Sim, SimConfi
 use walk_swarm::draw::regenerates;
 use walk_swarm::{Scenario, at, millis};
 
-/// The others ask for walks so long after the rogue nodes stop,
+/// The others request walks this long after the rogue nodes stop,
 const AGREE: Duration = Duration::from_secs(10);
 /// and have them within this.
 const WALKED: Duration = Duration::from_secs(5);
 /// After that, walkers that rogue nodes made have ended within this: as many as a queue takes, of
-/// 300 steps, each of which takes a server up to 400 us. Or within so many times that: so often
-/// node2vec of p = q = 20 draws for a step on average, where a vertex has no triangles.
+/// 300 steps, each of which takes a server up to 400 us. Or within `DRAWS` times that: the mean
+/// number of draws that node2vec with p = q = 20 needs for a step where a vertex has no triangles.
 const SERVED: Duration = Duration::from_secs(25);
 const DRAWS: u32 = 20;
 /// Vertices from which they begin at most, walks from each, and their steps.
@@ -89,8 +89,8 @@ impl World {
             if regenerates(config) {
                 *config = Config::default();
             }
-            // Otherwise a server takes any number of walkers at a time, and a rogue one that sends
-            // each twice makes so many.
+            // Otherwise a server serves any number of walkers at a time, and a rogue server that
+            // sends each walker twice multiplies them without bound.
             config.service = config.service.max(Duration::from_micros(40));
             config.attempts_max = 255;
             config.queue = QueueConfig { limit: QUEUE_MAX, ..QueueConfig::default() };

@@ -1,5 +1,5 @@
-//! Servers of walks under faults, over seeds: every walker is accounted for, every walk is told of
-//! once or given up, and goes where it goes in memory.
+//! Servers of walks under faults, over seeds: every walker is accounted for, every walk is reported
+//! once or given up, and takes the same path as in memory.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

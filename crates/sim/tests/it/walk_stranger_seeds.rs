@@ -1,7 +1,7 @@
 //! Servers of walks beside strangers: nodes that send well-formed messages, each field true, nearly
 //! true or extreme, under their own names, and never answer. The promises are those of
-//! `walk_seeds`. Walkers of strangers are walkers: they are served, since any node may ask for
-//! walks, and accounted for, but where they were before nobody knows. They take up to a few hundred
+//! `walk_seeds`. Servers serve walkers of strangers, since any node may request walks. The ledger
+//! accounts for them, but does not know where they were before. They take up to a few hundred
 //! steps, so that runs end; what longer ones cost is in `walk_homes`.
 
 use crate::walk_swarm;

@@ -36,9 +36,9 @@ pub enum Trigger {
 /// Where the leader stops, counted from the trigger on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
-    /// So many of its control messages are sent, and nothing after them.
+    /// It has sent this many control messages, and sends nothing after them.
     Sent(usize),
-    /// So many control messages are handled; the next one is not.
+    /// It has handled this many control messages, and does not handle the next one.
     Handled(usize),
 }
 
@@ -164,8 +164,8 @@ impl<P: Host> Tamper<P> for Stopping {
         !self.is_dead()
     }
 
-    /// The application is told before anything is sent: the strictest order for a node that stops
-    /// in between.
+    /// The application gets its events before any message leaves: the strictest order for a node
+    /// that stops in between.
     fn tamper(&mut self, _: &mut P, cx: &mut Context<'_, P>) {
         let mut sends = std::mem::take(&mut self.held);
         sends.append(&mut cx.outbox.sends);

@@ -7,10 +7,10 @@ use paceline_proto::group::Config;
 use super::Scenario;
 use super::boundary::{Case, Stop, Trigger, boundaries};
 
-/// A run of the swarm must find a bug within so many seeds.
+/// The number of seeds within which a run of the swarm must find a bug.
 const SEEDS_MAX: u64 = 1000;
 
-/// A bug, and the rules one of which is to be found broken.
+/// A bug, and the rules of which the ledger must find one broken.
 pub struct Hunt<F> {
     pub bug: String,
     pub expected: Vec<String>,

@@ -321,13 +321,13 @@ impl Scenario {
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }
-        // Whoever was told to go must be gone, not still going.
+        // A member that was ordered to leave must have left by now.
         let wants =
             |&node: &NodeId| sim.is_alive(node) && sim.node(node).group().role() != Role::Outside;
         let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId).filter(wants).collect();
         let is_lost = !wanted.iter().any(|&node| sim.node(node).group().has_primary());
         if is_lost {
-            // Too many of one view were lost at once: nobody may go on, and nobody does.
+            // Too many members of one view crashed at once: no member may continue, and none does.
             let views: BTreeSet<ViewId> =
                 wanted.iter().map(|&node| sim.node(node).group().view().id()).collect();
             if self.is_harmless() {

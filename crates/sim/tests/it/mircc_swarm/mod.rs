@@ -23,8 +23,9 @@ use topology::{PREFIX, Topology};
 
 /// Faults end by then, milliseconds.
 pub const FAULTS_MS: u32 = 2_000;
-/// By then all is to have come, and then all is to be at rest: seconds. Interests without labels
-/// walk at random where each neighbour is a next hop: a window gets a Data or two a second there.
+/// By then every fetch must be complete, and then every node at rest: seconds. Interests without
+/// labels walk at random where each neighbour is a next hop: a window gets a Data or two a second
+/// there.
 const COMPLETE_S: u64 = 1_800;
 /// Events of a run at most.
 const EVENTS_MAX: u64 = 1_200_000;
@@ -46,7 +47,7 @@ pub struct Scenario {
     pub stops: Vec<(Instant, NodeId, u64)>,
     /// Faces that are removed for a while, at one end only: when, where, towards whom.
     pub absences: Vec<(Instant, NodeId, NodeId)>,
-    /// After how long the application consumes what it is told.
+    /// How long the application takes to consume an event.
     pub consumes_within_ms: u32,
     /// Consumers to which links that are cut for good leave no path to a producer. Their fetches
     /// need not complete.
@@ -268,7 +269,7 @@ impl Scenario {
         })
     }
 
-    /// Whoever is linked to a node that came back is given its face to it again, and its routes.
+    /// The neighbours of a restarted node get their face to it again, and their routes.
     fn rejoin(&self, at: Instant, node: NodeId, mut command: impl FnMut(Instant, NodeId, Command)) {
         let peers: Vec<NodeId> = self.topology.faces(node.0).map(|(peer, _)| peer).collect();
         for peer in peers {
@@ -418,7 +419,7 @@ fn draw_fetches(
             let object = rng.below(objects.len() as u32) as usize;
             let segments = objects[object].0;
             let begins = rng.below(segments as u32) as u64;
-            // Of an object whose end nobody tells, something must be left to ask for.
+            // If no node announces the end of an object, some segment must be left to request.
             let had = begins..(begins + u64::from(rng.below(40))).min(segments - 1);
             let fetch = Fetch {
                 segments: rng.chance(0.5).then_some(segments),
@@ -497,7 +498,7 @@ fn draw_absences(rng: &mut Rng, topology: &Topology) -> Vec<(Instant, NodeId, No
     (0..count).map(&mut absence).collect()
 }
 
-/// Consumes what it is told after a while, and fetches once more what failed.
+/// Consumes events after a while, and repeats failed fetches.
 struct Application {
     rng: Rng,
     consumes_within_ms: u32,

@@ -25,7 +25,7 @@ pub struct Topology {
     pub edges: Vec<Edge>,
     pub consumers: Vec<u32>,
     pub producers: Vec<u32>,
-    /// Neighbours that nobody asks anything, the last nodes.
+    /// Neighbours that get no Interests, the last nodes.
     pub strangers: Vec<u32>,
     /// By node: neighbours that lead to the producers, or are said to.
     pub next_hops: BTreeMap<u32, Vec<u32>>,
@@ -44,7 +44,7 @@ impl Topology {
         topology
     }
 
-    /// Links so many strangers, each to one of the nodes.
+    /// Links `count` strangers, each to one of the nodes.
     pub fn add_strangers(&mut self, rng: &mut Rng, count: u32) {
         let nodes = self.nodes;
         for _ in 0..count {

@@ -342,7 +342,7 @@ impl Scenario {
         }
         let begin = sim.now();
         sim.fault_at(begin, Fault::Partition(vec![self.cut_off.clone()]));
-        // A ring that is cut in two is none until each part has closed its own.
+        // After a partition there is no valid ring until each side has closed its own.
         let (ledger, application) = (&mut observers.0.0, &mut observers.1);
         let observer = (ledger, application);
         let mut watching = Honest { nodes: self.nodes, observer, gate: self.gate.clone() };

@@ -55,7 +55,7 @@ pub enum Order {
     Send { to: NodeId, lane: Lane, first: u64, parcels: u64, bytes: usize },
     /// Send parcels to the group `G`.
     SendGroup { first: u64, parcels: u64, bytes: usize },
-    /// Hear what is sent to `G`, or no more.
+    /// Join or leave the group `G`.
     SetMembership(Membership),
     /// Ask to hear when the backlog has fallen.
     Watch { to: NodeId, below_bytes: usize },
@@ -143,7 +143,7 @@ impl Log {
     }
 }
 
-/// Orders a node to send so many parcels of this length on the wire.
+/// Orders a node to send `parcels` parcels, each of `bytes` bytes on the wire.
 pub fn send(to: NodeId, lane: Lane, first: u64, parcels: u64, bytes: usize) -> Order {
     Order::Send { to, lane, first, parcels, bytes }
 }

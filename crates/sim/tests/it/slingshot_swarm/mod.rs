@@ -36,7 +36,7 @@ pub struct Scenario {
     pub faults: Vec<(Instant, Fault)>,
     pub rogue: Option<NodeId>,
     pub packets: u32,
-    /// After how long the application consumes what it is told; `None` for never.
+    /// How long the application takes to consume an event; `None` for never.
     pub consumes_within_ms: Option<u32>,
     /// Some members change their rate of fire on the way.
     pub changes_rate: bool,
@@ -59,7 +59,7 @@ pub struct Absence {
     pub node: NodeId,
     pub from_ms: u32,
     pub until_ms: u32,
-    /// It forgets the group: it is told that nobody is in it.
+    /// It forgets the group: it gets a command that sets an empty membership.
     pub forgets: bool,
 }
 
@@ -398,7 +398,7 @@ fn draw_absences(seed: u64, nodes: u32) -> Vec<Absence> {
     (0..absences).map(&mut absence).collect()
 }
 
-/// Consumes what it is told after a while, or never.
+/// Consumes events after a while, or never.
 struct Application {
     rng: Rng,
     consumes_within_ms: Option<u32>,

@@ -20,7 +20,7 @@ use paceline_sim::{Codec, Digest, Fault, FaultSupport, Observer, Overhead, Reply
 
 /// Faults end by then, milliseconds.
 pub const FAULTS_MS: u32 = 300;
-/// Within this time after that all jobs are to be over: seconds.
+/// Within this time after the faults all jobs must be over: seconds.
 const COMPLETE_S: u64 = 120;
 /// Events of a run at most: several times as many as any has that ends.
 const EVENTS_MAX: u64 = 3_000_000;
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub faults: Vec<(Instant, Fault)>,
     pub jobs: Vec<(Instant, NodeId, Job)>,
     pub cancels: Vec<(Instant, NodeId, JobId)>,
-    /// After how long the application consumes what it is told.
+    /// How long the application takes to consume an event.
     pub consumes_within_micros: u32,
     /// Nodes with the numbers after all others that have no part in this.
     pub strangers: u32,
@@ -269,7 +269,7 @@ pub fn millis(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
 
-/// Consumes what it is told after a while.
+/// Consumes events after a while.
 struct Application {
     rng: Rng,
     consumes_within_micros: u32,
