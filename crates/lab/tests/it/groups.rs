@@ -1,4 +1,5 @@
-//! Groups in both worlds: who joins is told everything, and who crashes or leaves harms nobody.
+//! Groups in both worlds: a member that joins delivers everything, and a crash or leave harms no
+//! other member.
 
 use std::sync::Arc;
 

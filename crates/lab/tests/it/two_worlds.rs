@@ -1,4 +1,4 @@
-//! One scenario, two worlds: every member is told the same messages in the same per-sender order,
+//! One scenario, two worlds: every member delivers the same messages in the same per-sender order,
 //! and bundles are divided alike.
 
 use std::sync::Arc;

@@ -46,9 +46,9 @@ fn walks_that_are_done_again_keep_their_lengths_and_others_get_shorter() {
     assert!(hops("rq-sleep0") < exact - 1.0);
 }
 
-/// Walks that get lost are begun anew when their time is over, and not ever later; nor do those
-/// that wait for that keep others from being begun. Where nothing gets lost the slowest walk takes
-/// a quarter of a millisecond, or, with 100 ms there and back, 2 to 3 seconds.
+/// A home restarts a lost walk when its timeout expires, without ever longer timeouts, and starts
+/// other walks meanwhile. Where nothing gets lost the slowest walk takes a quarter of a
+/// millisecond, or, with 100 ms there and back, 2 to 3 seconds.
 #[test]
 fn the_last_walks_of_a_job_are_done_after_a_few_attempts() {
     for seed in 1..=3 {
