@@ -109,7 +109,7 @@ impl Clocks {
 pub struct ByClock<O> {
     /// The clocks.
     pub clocks: Clocks,
-    /// Who sees the nodes.
+    /// The observer of the nodes.
     pub observer: O,
 }
 

@@ -1,4 +1,4 @@
-//! Links that are cut for good: what the nodes between which all links work still promise.
+//! Links that are cut permanently: what the nodes whose mutual links all work still promise.
 
 use std::collections::BTreeSet;
 

@@ -11,11 +11,11 @@ use crate::{Lies, Tamper, Wrapped};
 /// of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Refused: this run of the receiver has met the node, and told only that node a tag.
+    /// Refused: this run of the receiver has met the node, and gave a tag to that node only.
     Met,
     /// Refused: the name is the receiver's own.
     Own,
-    /// Passed: the node is gone for good, and this run of the receiver has not met it.
+    /// Passed: the node has left permanently, and this run of the receiver has not met it.
     Gone,
     /// Refused, although a driver would not: the receiver has not met the node, and the node may
     /// come yet. Without keys the two cannot be told apart.
@@ -43,11 +43,12 @@ pub struct Gate(Option<Arc<Mutex<Names>>>);
 struct Names {
     /// In whose name a forger, the first of each pair, sends to a node at present.
     forged: BTreeMap<(NodeId, NodeId), NodeId>,
-    /// Whom this run of each node has met.
+    /// The nodes that this run of each node has met.
     met: BTreeMap<NodeId, BTreeSet<NodeId>>,
     gone: BTreeMap<NodeId, Instant>,
     given: BTreeMap<&'static str, u64>,
-    /// What becomes of the message of this call: the name in which it is seen, if it is.
+    /// The verdict on the message of this call: the name under which the observer sees it, if it
+    /// does.
     present: Option<Option<NodeId>>,
 }
 
@@ -183,7 +184,7 @@ impl<P: Spoken> Tamper<P> for Forger {
     }
 
     fn name(&mut self, _: &mut Context<'_, P>, _: NodeId) -> Option<NodeId> {
-        // As was judged before observers saw it. They see who has sent it.
+        // The verdict that was reached before observers saw the message. They see its true sender.
         let is_honest = self.lies.is_none();
         self.gate.names().filter(|_| is_honest).and_then(|names| names.present.flatten())
     }

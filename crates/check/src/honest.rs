@@ -7,9 +7,9 @@ use crate::Gate;
 pub struct Honest<O> {
     /// How many nodes are honest.
     pub nodes: u32,
-    /// Who sees them.
+    /// The observer of the honest nodes.
     pub observer: O,
-    /// What it refuses is not seen.
+    /// The observer does not see messages that the gate refuses.
     pub gate: Gate,
 }
 

@@ -128,7 +128,7 @@ impl Rogues {
         Wrapped::new(protocol, Some(Rogue { shared: self.shared.clone(), misdeeds }))
     }
 
-    /// How often each misdeed was done, and lies of each kind were told.
+    /// Counts of each misdeed, and of lies by kind.
     pub(crate) fn told(&self) -> BTreeMap<&'static str, u64> {
         self.shared.lock().expect("no panic under the lock").told.clone()
     }
@@ -149,7 +149,7 @@ pub struct Rogue<P: Protocol> {
 /// The state of a rogue node.
 struct Misdeeds<P: Protocol> {
     conduct: Conduct,
-    // Whom it lies to; any other node if that is empty.
+    // The nodes that it lies to; if empty, any other node.
     to: Vec<NodeId>,
     lies_at: Instant,
     // Messages that leave later.

@@ -89,8 +89,8 @@ pub fn run_found<T>(found: &[u64], run: impl Fn(u64) -> Result<T, String>) {
     }
 }
 
-/// Looks for a seed that shows each planted bug. What is said of it begins with the rule that the
-/// bug was planted for, and nothing is said of the seed without the bug.
+/// Looks for a seed that reveals each planted bug. The violation must begin with the rule that the
+/// bug was planted for, and the same seed without the bug must pass.
 ///
 /// # Panics
 /// If a bug goes unnoticed, or is against another rule.

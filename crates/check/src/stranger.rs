@@ -285,7 +285,7 @@ impl LieTally {
 /// messages and never answers.
 pub struct Stranger {
     shared: Arc<Mutex<Shared>>,
-    /// If it is a stranger: how it lies, and to whom; to any honest node if that is empty.
+    /// For a stranger: how it lies, and to which nodes; if empty, to any honest node.
     lies: Option<(Lies, Vec<NodeId>)>,
 }
 

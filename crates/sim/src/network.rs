@@ -75,7 +75,7 @@ pub(crate) struct Pair<M> {
     last_stream_arrival: Instant,
     /// Raised by each reset; what is in flight under an older one is lost.
     pub(crate) stream_epoch: u32,
-    /// The sender was told that the stream is down.
+    /// The sender was notified that the stream is down.
     pub(crate) is_down: bool,
     stalled: VecDeque<Queued<M>>,
 }
@@ -252,7 +252,7 @@ impl<M: Wire> Network<M> {
         let queue = &mut self.queues[port.queue as usize];
         let Some(next) = queue.messages.pop_front() else {
             queue.stream_bytes.clear();
-            // A burst does not keep its memory for good.
+            // A burst does not keep its memory forever.
             queue.messages.shrink_to(QUEUE_KEPT);
             self.idle_queues.push(port.queue);
             port.queue = NO_QUEUE;
@@ -499,7 +499,7 @@ impl<M: Wire> Network<M> {
         self.blocked.insert((from, to));
     }
 
-    /// Cuts one direction between two nodes for good.
+    /// Cuts one direction between two nodes permanently.
     pub(crate) fn sever(&mut self, from: NodeId, to: NodeId) {
         self.severed.insert((from, to));
     }
@@ -616,7 +616,7 @@ impl<M: Wire> Network<M> {
     }
 }
 
-/// True if more than this many bytes are waiting where a message has to wait for so long.
+/// True if a port at which a message waits for `wait` holds more than `bytes_max` bytes.
 fn exceeds(bytes_max: Option<u64>, rate_bits_per_second: Option<u64>, wait: Duration) -> bool {
     match (bytes_max, rate_bits_per_second) {
         (Some(limit), Some(rate)) => wait.as_secs_f64() * rate as f64 / 8.0 > limit as f64,
@@ -624,8 +624,7 @@ fn exceeds(bytes_max: Option<u64>, rate_bits_per_second: Option<u64>, wait: Dura
     }
 }
 
-/// Whether a packet of this length fits into the buffer of a port at which it would wait for so
-/// long.
+/// Whether the buffer of a port has room for a packet that would wait there for `wait`.
 fn has_room(bytes_max: u64, rate: Option<u64>, wait: Duration, wire_bytes: u64) -> bool {
     let waiting = wait.as_nanos() * u128::from(rate.unwrap_or(0)) / 8_000_000_000;
     waiting + u128::from(wire_bytes) <= u128::from(bytes_max)

@@ -48,7 +48,7 @@ pub trait Observer<P: Protocol> {
     /// A handler of this node is about to be called.
     fn before_call(&mut self, _at: Instant, _node: NodeId, _input: &Input<'_, P>) {}
 
-    /// A node told its application something.
+    /// A node emitted an event to its application.
     fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
 
     /// A node handed a message to the network.

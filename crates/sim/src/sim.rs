@@ -195,8 +195,8 @@ pub struct Sim<'a, P: Protocol> {
     timers: Slab<ArmedTimer<P::Timer>>,
     drains: BTreeMap<(NodeId, NodeId), Drain>,
     held: BTreeMap<NodeId, Vec<Event<P>>>,
-    // Nodes that crash in the midst of a call: how many messages leave before, and whether events
-    // are told.
+    // Nodes that crash within a handler call: the number of messages that leave before, and whether
+    // the application gets the events.
     amid: BTreeMap<NodeId, (usize, bool)>,
     // Of the message to a group that is being sent.
     receivers: Vec<NodeId>,

@@ -8,8 +8,8 @@ use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, Protocol}
 use crate::fault::Fault;
 use crate::observer::{Input, Observer, Reply};
 
-/// A running 128-bit hash of what happened, in order: which node was called when, by whom, and
-/// with how many bytes.
+/// A running 128-bit hash of the events in order: the node called, the time, the sender, and the
+/// number of bytes.
 ///
 /// Two runs with equal digests took the same steps at the same times. Not cryptographic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 
-/// The links of a network that is not whole: who reaches whom directly, and how far that is.
+/// The links of a partly connected network: which nodes are linked, and the delay of each link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wires {
     // By sender: receivers and delays, sorted.

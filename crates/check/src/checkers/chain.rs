@@ -1,5 +1,5 @@
-//! The ledger of a group that broadcasts: what was accepted, who delivered it, what each hop
-//! carried.
+//! The ledger of a broadcast group: accepted messages, their deliveries, and the frames of each
+//! hop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -41,7 +41,7 @@ type Packet = (NodeId, u32, u64);
 /// What is known of a member in its present life.
 #[derive(Debug, Default)]
 struct Member {
-    /// The last round of which it sent a digest, when that began, and whom it went to.
+    /// The last round in which it sent a digest, when the round began, and the receivers.
     round: Option<(u32, Instant)>,
     gossiped_to: BTreeSet<NodeId>,
     /// When packets came last, or were sent.

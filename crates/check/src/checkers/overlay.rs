@@ -1,5 +1,5 @@
-//! The ledger of an overlay: what was written under each key, who holds it, and how bundles were
-//! divided.
+//! The ledger of an overlay: the values written under each key, the nodes that hold them, and how
+//! bundles were divided.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -132,10 +132,10 @@ pub struct OverlayLedger {
     // Acknowledged in the present call.
     acknowledged: Vec<(NodeId, u64, Key, usize)>,
     dividing: Option<Dividing>,
-    // Links that are cut for good, from the first to the second.
+    // Links that are cut permanently, from the first node to the second.
     severed: BTreeSet<(NodeId, NodeId)>,
     members: BTreeSet<NodeId>,
-    // Requests that are asked once all is quiet.
+    // Requests that are sent once the overlay is quiet.
     final_from: Option<Instant>,
     outcomes: u64,
     failed: u64,
@@ -278,7 +278,8 @@ impl OverlayLedger {
                 }
             }
             Outcome::Absent => self.check_absent(at, node, key),
-            // Who failed for good may have held a value, or not: those that are left cannot know.
+            // A node that failed permanently may have held a value: the remaining nodes cannot
+            // know.
             Outcome::Failed(FailReason::Unsettled)
                 if self.newest_value(key).is_none()
                     && (self.terms.has_strangers
@@ -311,8 +312,8 @@ impl OverlayLedger {
         Some((version, hash?))
     }
 
-    /// What this outcome must not be at a node that is cut off from others for good: what others
-    /// hold is not absent.
+    /// Checks the outcome at a node that is permanently cut off from others: a key that others hold
+    /// must not be absent.
     pub fn check_cut_off(&mut self, at: Instant, node: NodeId, key: Key, outcome: &Outcome) {
         if *outcome == Outcome::Absent
             && let Some((version, _)) = self.newest_value(key)
@@ -469,8 +470,8 @@ impl OverlayLedger {
         }
     }
 
-    /// A node no longer holds the key. `could_hold`: where links are cut for good, how many nodes
-    /// could: this one and those that it reaches and that reach it.
+    /// A node no longer holds the key. `could_hold`: the number of nodes that could hold it where
+    /// links are cut permanently: this node and those with working links to and from it.
     fn check_held(&mut self, at: Instant, node: NodeId, key: Key, could_hold: usize) {
         let window = self.terms.repaired_within;
         let Some(under) = self.under.get_mut(&key) else {

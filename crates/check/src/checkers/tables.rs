@@ -1,4 +1,4 @@
-//! What a routing table must be once everybody has been told everything.
+//! What a routing table must hold once every node knows every other.
 
 use std::any::Any;
 use std::collections::BTreeSet;

@@ -37,7 +37,7 @@ pub struct TimelyLedger {
     asked: BTreeMap<(NodeId, u64), Payload>,
     // By sender and number, of all its lives.
     sent: BTreeMap<(NodeId, u64), Vec<Payload>>,
-    // By receiver, in its present life: which packets it has reported, of whom.
+    // By receiver, in its current incarnation: the packets that it has reported, by sender.
     reported: BTreeMap<NodeId, BTreeMap<Source, BTreeSet<u64>>>,
     report: Report<Rule>,
     /// Packets delivered to members.
@@ -65,8 +65,8 @@ impl TimelyLedger {
         self.report.violation()
     }
 
-    /// To be asked once faults are over and the run had its time, of each member that is alive:
-    /// `missing` packets are known to it and neither delivered nor given up.
+    /// Checks that a member has delivered or given up every packet known to it; `missing` counts
+    /// the others. Call it for each live member after the faults and enough time to recover.
     pub fn check_accounts(&mut self, at: Instant, node: NodeId, missing: usize) {
         if missing > 0 {
             self.fail(Rule::Accounting, at, node, format!("{missing} packets stay missing"));

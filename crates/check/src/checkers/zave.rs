@@ -36,7 +36,7 @@ const SUCCESSORS: usize = 8;
 /// How long it may take until a failure is found out.
 const FOUND_OUT: Duration = Duration::from_secs(4);
 
-/// How long a list that a member was told is under way at most. In the proof it is read at once.
+/// The longest time that a successor list is in transit to a member. The proof reads it at once.
 const UNDER_WAY: Duration = Duration::from_secs(1);
 
 /// Watches a ring.
@@ -117,7 +117,7 @@ impl RingChecker {
             && let Some((&lonely, list)) =
                 self.members.iter().find(|(_, list)| !list.iter().any(is_alive))
         {
-            // The founder does not know of the second before that has told it.
+            // The founder does not know the second member until that one has contacted it.
             if self.is_sufficient || !list.is_empty() {
                 broken(Rule::OneLiveSuccessor, lonely, format!("{list:?}"));
             }

@@ -108,7 +108,7 @@ pub struct Source<'a> {
     pub rng: &'a mut Rng,
     /// What is known, of one member at least.
     pub known: &'a Known,
-    /// Who sends.
+    /// The sender.
     pub me: Member,
     /// It is a member: what it says of others is heard.
     pub is_member: bool,

@@ -76,8 +76,8 @@ pub struct NetworkConfig {
     pub queue_bytes_max: Option<u64>,
     /// What links do to messages. Default nothing.
     pub link: LinkFaults,
-    /// Who reaches whom: elsewhere a message is dropped. The delay of a wire adds to the link's.
-    /// Default none: every node reaches every other.
+    /// Which nodes are linked: a message between others is dropped. The delay of a wire adds to the
+    /// link's. Default none: every node reaches every other.
     pub wires: Option<Arc<Wires>>,
     /// How messages to groups leave. Default once.
     pub multicast: Multicast,

@@ -34,7 +34,7 @@ struct Pair {
     unread: Unread,
 }
 
-/// What an application was told by one origin and has not consumed.
+/// Messages of one origin that the application got and has not consumed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unread {
     messages: VecDeque<(ViewId, u64, usize)>,

@@ -17,9 +17,9 @@ const CALLS: u32 = 32;
 pub struct Layers {
     /// The view of the broadcast.
     pub broadcast: Arc<View>,
-    /// Whom the detector watches.
+    /// The members that the detector watches.
     pub watched: Vec<Member>,
-    /// Whom the agreement can reach, by rank.
+    /// The members that the agreement can reach, by rank.
     pub contacts: Vec<Member>,
     /// How many members' acknowledgements the broadcast keeps, if it has sent.
     pub counted: Option<usize>,

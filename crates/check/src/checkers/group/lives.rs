@@ -1,4 +1,4 @@
-//! V1 and V4: who is excluded, and under which incarnation a node lives.
+//! V1 and V4: which members are excluded, and under which incarnation a node runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ impl Default for Life {
 pub(super) struct Lives {
     lives: BTreeMap<NodeId, Life>,
     seen: BTreeSet<(NodeId, u64)>,
-    // Crashed, told to leave, or excluded for a reason.
+    // Crashed, ordered to leave, or excluded for a reason.
     gone: BTreeSet<(NodeId, u64)>,
     // By policy, the group may exclude a member that does not consume.
     expels: bool,
@@ -82,7 +82,8 @@ impl Lives {
         }
     }
 
-    /// V1: a member that is missing from the next view, or told so, has given cause.
+    /// V1: a member that is missing from the next view, or learns that it is excluded, has given
+    /// cause.
     fn check_excluded(&mut self, at: Instant, calm: &Calm, member: Member) -> Result<(), Broken> {
         let key = (member.node, member.incarnation);
         let has_cause = self.gone.contains(&key) || calm.excuses(at, member.node) || self.expels;
@@ -106,7 +107,7 @@ impl Lives {
         missing.try_for_each(|&member| self.check_excluded(at, calm, member))
     }
 
-    /// A node was told that it is excluded from a view of these members. If most of them have
+    /// A node learned that it is excluded from a view of these members. If most of them have
     /// crashed or left, the rest cannot install another view, so the node may leave this one.
     pub(super) fn note_excluded(
         &mut self,

@@ -92,7 +92,8 @@ impl Transmissions {
         let mut result = Ok(());
         let mut begun = std::mem::take(&mut self.begun);
         for (to, view, sent) in self.sends.drain(..) {
-            // Who is a quorum alone may end a view in the call in which it began.
+            // A member that is a quorum by itself may end a view in the call in which the view
+            // began.
             if sender.view.as_ref().is_none_or(|now| now.id() != view)
                 && let Some(place) = begun.iter().position(|begun| begun.id() == view)
             {

@@ -35,7 +35,7 @@ pub(super) struct Flow {
     pub(super) object: u32,
     /// Another flow of the node fetches, or fetched, the same.
     pub(super) is_shared: bool,
-    /// A bit for each segment that was told.
+    /// A bit for each delivered segment.
     told: Vec<u64>,
     told_count: u64,
     /// The last rates that came by each path, by the neighbour and the label behind it.
@@ -116,7 +116,8 @@ impl Flow {
         Ok(())
     }
 
-    /// What was told came by this path, which may be used at these rates; by none if it was here.
+    /// The delivered segment came by this path, which may be used at these rates; `None` if it was
+    /// in the local store.
     pub(super) fn note_path(&mut self, path: Option<(NodeId, PathLabel)>, rates: (u64, u64)) {
         let Some((peer, label)) = path.filter(|_| rates.0 != u64::MAX) else {
             self.is_windowed = true;
@@ -230,7 +231,7 @@ impl Flow {
         Ok(())
     }
 
-    /// It is said to be complete.
+    /// Checks a flow that is reported complete.
     pub(super) fn check_complete(
         &self,
         counts: &FlowCounts,
@@ -256,7 +257,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Segments told.
+    /// Number of delivered segments.
     pub(super) fn told(&self) -> u64 {
         self.told_count
     }

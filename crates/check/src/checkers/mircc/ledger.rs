@@ -15,7 +15,7 @@ use super::node::NodeLedger;
 use super::{Broken, LIFETIME_MAX, Node, Rule};
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
-/// What was told, over all consumers.
+/// What consumers reported, in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Segments.
@@ -31,7 +31,7 @@ pub struct Totals {
 /// What a handler is called with, as far as its outputs depend on it.
 #[derive(Debug, Default)]
 struct Call {
-    /// Data that came: from whom, by which path, its name, and what it may be stamped with.
+    /// The Data that arrived: its sender, path and name, and the bounds of its stamps.
     data: Option<(NodeId, PathLabel, Key, (u64, u64))>,
     lane: Option<(u64, u8)>,
     is_link: bool,
@@ -89,7 +89,7 @@ impl MirccLedger {
         self.report.violation()
     }
 
-    /// What was told so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         let forgotten = self.nodes.iter().map(|node| node.asks.forgotten).sum();
         Totals { forgotten, ..self.totals }
@@ -122,7 +122,7 @@ impl MirccLedger {
         honest.flat_map(|(node, held)| held.flows.keys().map(move |&flow| (node, flow)))
     }
 
-    /// To be asked once faults are over and the run had its time: what was fetched has come.
+    /// Checks that every fetch is complete. Call it after the faults and enough time to recover.
     pub fn check_complete(&mut self, at: Instant) -> Result<(), Violation<Rule>> {
         let open = self.open().next();
         if let Some((node, flow)) = open {
@@ -133,7 +133,8 @@ impl MirccLedger {
         self.report.verdict()
     }
 
-    /// To be asked when no event is left, or should be: nothing is pending, nothing to do.
+    /// Checks that no Interest is pending and no work is left. Call it when no event is left, or
+    /// should be.
     pub fn check_rest<P: Node>(&mut self, sim: &Sim<'_, P>) -> Result<(), Violation<Rule>> {
         let at = sim.now();
         // Without events nothing changes however much time passes, and lifetimes do.

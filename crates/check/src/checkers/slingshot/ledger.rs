@@ -14,7 +14,7 @@ use super::repairs::{Cause, check_sum};
 use super::{Broken, Member, Rule};
 use paceline_sim::{Fault, Input, Observer, Reply, Sim};
 
-/// How packets were told, over all members.
+/// How packets were reported, over all members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// As they came from their senders.
@@ -73,7 +73,7 @@ impl SlingshotLedger {
         self.report.violation()
     }
 
-    /// What was told so far.
+    /// The totals so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }
@@ -125,9 +125,9 @@ impl SlingshotLedger {
         }
     }
 
-    /// To be asked at the end of a run with independent loss and without a second phase: of
-    /// `members` that hear all others, the share of lost packets that came back is what was
-    /// predicted, to three standard deviations and the error of the prediction.
+    /// Checks, for `members` that hear all others, that the share of recovered packets is within
+    /// three standard deviations of the prediction, plus its error. Call it at the end of a run
+    /// with independent loss and without phase 2.
     pub fn check_share(
         &mut self,
         at: Instant,

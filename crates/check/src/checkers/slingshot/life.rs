@@ -76,7 +76,7 @@ pub(super) struct Delivery {
     pub(super) is_late: bool,
 }
 
-/// What one node was given and told since it started.
+/// What one node received and reported since it started.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     told: BTreeMap<Source, Told>,

@@ -92,7 +92,7 @@ pub(super) struct Fires {
     /// How many of these were in repairs.
     spent: u64,
     cause: Cause,
-    /// The repair that is being sent in this call, and to whom so far.
+    /// The repair that is being sent in this call, and its receivers so far.
     last: Option<(u32, Names)>,
     to: Vec<NodeId>,
 }

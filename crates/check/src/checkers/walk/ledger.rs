@@ -139,8 +139,8 @@ impl WalkLedger {
         self.report.verdict()
     }
 
-    /// To be asked when no event is left, or should be: nothing is held, nothing to do, and what
-    /// servers counted is what was seen.
+    /// Checks that servers hold no walkers, have no work left, and counted what the ledger saw.
+    /// Call it when no event is left, or should be.
     pub fn check_rest<P: Node>(&mut self, sim: &Sim<'_, P>) -> Result<(), Violation<Rule>> {
         let at = sim.now();
         if sim.events_pending() > 0 {

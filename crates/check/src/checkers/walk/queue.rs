@@ -35,7 +35,7 @@ impl Change<'_> {
         if let Some(queue) = after.iter().find(|of| !(0.0..=limit as f64).contains(&of.average)) {
             return broken(format!("an average of {}, at most {limit}", queue.average));
         }
-        // Who is served makes room before he comes again, so only those from elsewhere add.
+        // A served walker frees its place before it enters again, so only arriving walkers add.
         let more = entered_max.saturating_sub(1);
         if full > 0 && waiting(before) + more < limit {
             let were = waiting(before) + more;

@@ -10,7 +10,7 @@ use super::{Broken, Rule};
 /// Turns that a walk in memory may take for each of its steps: more than any rejected candidates.
 const TURNS_MAX: usize = 10_000;
 
-/// What walks go by: the whole graph, and who has which part of it.
+/// The reference for walks: the whole graph, and the owner of each part.
 #[derive(Clone, Debug)]
 pub struct World {
     graph: Arc<Graph>,
