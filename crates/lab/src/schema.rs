@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::scenario::{Described, Form, ScenarioFile};
 use crate::services::{Row, SERVICES};
 
-/// One key, of all that was said of it.
+/// One key, with all its descriptions.
 #[derive(Clone, Debug, Default)]
 struct Property {
     forms: Vec<Form>,

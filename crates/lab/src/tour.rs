@@ -37,7 +37,7 @@ pub struct Broadcasts {
     pub messages_missing: u64,
     /// Messages that were damaged or out of order.
     pub messages_damaged: u64,
-    /// Megabytes that a member was told in a second, own included.
+    /// Megabytes that a member delivered in a second, own included.
     pub mb_per_node_per_s: f64,
     /// Median latency from acceptance to remote delivery.
     pub p50_ms: f64,

@@ -79,7 +79,7 @@ pub struct BenchRow {
     pub message_bytes: usize,
     /// Seconds measured: fewer than planned if the user stopped it.
     pub seconds: f64,
-    /// Megabytes that a member was told in a second, own included: the mean over members.
+    /// Megabytes that a member delivered in a second, own included: the mean over members.
     pub mb_per_node_per_s: f64,
     /// The most that the links carry; null on loopback.
     pub limit_mb_per_node_per_s: Option<f64>,
@@ -93,7 +93,7 @@ pub struct BenchRow {
     pub quiet_p99_ms: Option<f64>,
     /// Messages of quiet members that reached all.
     pub quiet_messages: u64,
-    /// Processor seconds of all members for each gigabyte told to all of them together.
+    /// Processor seconds of all members for each gigabyte that all of them together delivered.
     pub cpu_s_per_gb: f64,
     /// Most over fewest messages that two senders got through to all; null with one sender. A
     /// sender that got none through counts as one message.
@@ -102,7 +102,7 @@ pub struct BenchRow {
     pub starved: Vec<u32>,
     /// Messages lost or damaged: always 0, or the run failed.
     pub faults: u64,
-    /// Seconds in which some member was told nothing.
+    /// Seconds in which some member delivered nothing.
     pub seconds_without_progress: u64,
     /// Load average of the last minute when the run ended.
     pub load: f64,

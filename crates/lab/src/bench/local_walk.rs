@@ -70,7 +70,7 @@ pub struct Local {
     pub graph_bytes: u64,
     /// Bytes of the paths that were kept; none if they did not fit.
     pub path_bytes: Option<u64>,
-    /// What the process held at once beside both; none where that cannot be told.
+    /// Peak memory of the process beside both; `None` where the system does not report it.
     pub other_bytes: Option<u64>,
     /// A row a kind.
     pub rows: Vec<LocalRow>,

@@ -70,7 +70,7 @@ pub struct MulticastPlan {
     pub place: MulticastPlace,
     /// Measured time.
     pub duration: Duration,
-    /// The run's seed: who loses what, on loopback.
+    /// The run's seed; on loopback it draws the losses.
     pub seed: u64,
     /// Overrides of the scenario: `protocol.flush_after=5ms`.
     pub sets: Vec<String>,

@@ -24,7 +24,7 @@ const PUBLISHED: (f64, f64) = (73.0, 107.0);
 pub struct Compared {
     /// The configured topology, and not the baseline.
     is_configured: bool,
-    /// MB a second that a member was told, own included.
+    /// MB a second that a member delivered, own included.
     rate: f64,
     /// Median and 99th percentile from acceptance to each remote delivery, ms.
     latency_ms: [f64; 2],

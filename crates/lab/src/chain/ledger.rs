@@ -1,4 +1,4 @@
-//! What a broadcast run is noted by: who was told what, in which order, how fast.
+//! The ledger of a broadcast run: the deliveries of each node, their order, and their times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::world;
 /// Latencies are kept in nanoseconds up to this many, with three digits.
 const LATENCY_NANOS_MAX: u64 = 3_600_000_000_000;
 
-/// What one node's application was told by one origin.
+/// What one node delivered from one origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
     /// Messages.
@@ -52,20 +52,19 @@ pub struct Installed {
 pub struct NodeLedger {
     /// Messages that its application submitted and its member accepted.
     pub accepted: u64,
-    /// What it was told, by origin.
+    /// Its deliveries, by origin.
     pub received: BTreeMap<u32, Received>,
-    /// Bytes told within the measured time.
+    /// Bytes delivered within the measured time.
     pub measured_bytes: u64,
-    /// Bytes told in each second of the run.
+    /// Bytes delivered in each second of the run.
     pub bytes_by_second: Vec<u64>,
-    /// Bytes told over the run, in bins that fit it.
+    /// Bytes delivered over the run, in bins that fit it.
     pub bytes: Bins,
-    /// When it was first told something, and last, in nanoseconds.
+    /// Times of its first and last delivery, in nanoseconds.
     pub first_nanos: Option<u64>,
     /// See `first_nanos`.
     pub last_nanos: u64,
-    /// The longest time between two messages that its application was told one after the other,
-    /// in nanoseconds.
+    /// The longest time between two consecutive deliveries, in nanoseconds.
     pub silence_nanos_max: u64,
     /// Messages that its application submitted and that the group rejected: no member delivered
     /// them.
@@ -120,7 +119,7 @@ pub struct Ledger {
     quiet: BTreeSet<NodeId>,
     quiet_latency: Histogram<u64>,
     delivered: u64,
-    // Until when each slow reader is busy with what it was told.
+    // Until when each slow reader is busy with its deliveries.
     reads_until: BTreeMap<NodeId, Instant>,
 }
 
@@ -188,7 +187,7 @@ impl Ledger {
         self.ready.contains(&node)
     }
 
-    /// A node's application was told a message of this origin and incarnation.
+    /// A node delivered messages of this origin and incarnation.
     pub fn delivered(
         &mut self,
         messages: &Messages,
@@ -285,8 +284,8 @@ impl Ledger {
         self.nodes[node.index()].received.values().map(|received| received.messages).sum()
     }
 
-    /// A hash of which messages each node was told, and in which order of each origin: equal in
-    /// two runs, in whatever world, if every application saw the same.
+    /// A hash of the messages that each node delivered, in the order of each origin: equal in two
+    /// runs, in either world, if every application saw the same.
     pub fn deliveries_digest(&self) -> String {
         let mut digest = 0u64;
         for (node, ledger) in self.nodes.iter().enumerate() {
@@ -298,7 +297,7 @@ impl Ledger {
         format!("{digest:016x}")
     }
 
-    /// Messages that some member was not told though they were accepted, and messages damaged.
+    /// Accepted messages that some member did not deliver, and damaged messages.
     pub fn faults(&self) -> (u64, u64) {
         let mut missing = 0;
         let mut damaged = 0;
@@ -330,7 +329,7 @@ impl Ledger {
         nodes.filter(|&(node, _)| self.attends(node)).map(|(_, ledger)| ledger)
     }
 
-    /// Bytes a second and node that applications were told within the measured time, own included.
+    /// Bytes that a node delivered a second within the measured time, own included.
     pub fn bytes_per_node_per_second(&self, ended: Instant) -> f64 {
         let until = self.window.until.min(ended);
         let seconds = (until - self.window.from).as_secs_f64();
@@ -368,7 +367,7 @@ impl Ledger {
         starved.map(|(sender, _)| sender).collect()
     }
 
-    /// Whole seconds, within the measured time, in which some node was told nothing.
+    /// Whole seconds, within the measured time, in which some node delivered nothing.
     pub fn seconds_without_progress(&self, ended: Instant) -> u64 {
         let until = self.window.until.min(ended).as_nanos() / 1_000_000_000;
         let from = self.window.from.as_nanos().div_ceil(1_000_000_000);
@@ -379,7 +378,7 @@ impl Ledger {
         (from..until).filter(|&second| is_silent(second)).count() as u64
     }
 
-    /// When the last message was told.
+    /// Time of the last delivery.
     pub fn last_delivery(&self) -> Instant {
         Instant::from_nanos(self.nodes.iter().map(|node| node.last_nanos).max().unwrap_or(0))
     }

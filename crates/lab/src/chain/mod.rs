@@ -71,7 +71,7 @@ impl Broadcast {
         &mut self.ledger
     }
 
-    /// The same, with nodes that are told what this says.
+    /// The same, with nodes that deliver what `attendance` says.
     pub(crate) fn attended(self, attendance: Attendance) -> Broadcast {
         let ledger = Ledger::new(self.view.len() as u32, self.plan.window, attendance);
         let ledger = ledger.with_senders(self.saturating_nodes(), &self.plan.quiet);
@@ -194,8 +194,9 @@ impl Broadcast {
         }
     }
 
-    /// The most that links which each carry `link` let a node be told, own messages included, in
-    /// the unit of `link`, quiet members left out. Where the planner chooses it is the chain's.
+    /// The highest rate of deliveries at a node, own messages included, if each link carries
+    /// `link`; in the unit of `link`, without quiet members. For a topology that the planner
+    /// chooses, it is the chain's.
     pub fn limit(&self, link: f64) -> f64 {
         let nodes = self.view.len();
         let topology = self.plan.topology.unwrap_or(Topology::Chain);

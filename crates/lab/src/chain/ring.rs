@@ -1,4 +1,4 @@
-//! Who forwards to whom: the hops of blocks, counted, and drawn for a report.
+//! The hops of blocks, counted, and drawn for a report.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,9 +18,9 @@ const DRAWN_MAX: u32 = 32;
 pub struct Hop {
     /// When it was sent.
     pub sent: Instant,
-    /// Who sent it.
+    /// The sender.
     pub from: NodeId,
-    /// To whom.
+    /// The receiver.
     pub to: NodeId,
     /// The block's number at its origin.
     pub seq: u64,

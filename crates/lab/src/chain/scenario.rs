@@ -27,7 +27,7 @@ pub enum Measure {
     Gain,
     /// Bytes of the sender that got most through over those of the one that got least.
     Fairness,
-    /// Seconds in which some node was told nothing.
+    /// Seconds in which some node delivered nothing.
     Progress,
     /// Throughput of the configured topology beside unicast's, over several seeds: for streams that
     /// lose segments at shallow ports.

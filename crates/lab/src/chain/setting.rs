@@ -10,7 +10,7 @@ pub(super) fn topology_name(broadcast: &Broadcast) -> &'static str {
     broadcast.plan().topology.map_or("auto", Topology::name)
 }
 
-/// The most bytes that a node can be told in a second, own included.
+/// The most bytes that a node can deliver in a second, own included.
 pub fn limit_bytes_per_second(broadcast: &Broadcast, scenario: &Scenario) -> f64 {
     let (plan, network) = (broadcast.plan(), &scenario.topology);
     let block = plan.message_bytes.min(broadcast.shared.block_bytes_max());

@@ -14,7 +14,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Who was told what.
+    /// The deliveries of each node.
     pub fn ledger(&self) -> &Ledger {
         self.members.broadcast().ledger()
     }

@@ -16,7 +16,7 @@ use crate::scenario::{Scenario, Table};
 pub enum Measure {
     /// None but the summary.
     Deliveries,
-    /// How long no member that stayed was told anything.
+    /// The longest time in which no remaining member delivered anything.
     Stall,
     /// How long it takes until all that asked to join are in one view.
     Joining,

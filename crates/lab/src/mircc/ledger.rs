@@ -22,7 +22,7 @@ pub struct Flow {
     // By bins from the first: bytes on the link by primary and by secondary Interests.
     bins: Vec<[u32; 2]>,
     first_bin: u64,
-    /// When which rate was told for primary Interests, bit/s, where it changed.
+    /// Changes of the granted rate for primary Interests: time, and rate in bit/s.
     pub told: Vec<(u64, u64)>,
     /// Segments, and their bytes of content.
     pub segments: u64,
@@ -79,7 +79,7 @@ impl Ledger {
     }
 
     /// A segment has come: its number, its class, its bytes on the link and of content, and the
-    /// rate that it told.
+    /// rate that it granted.
     pub fn received(
         &mut self,
         flow: u64,

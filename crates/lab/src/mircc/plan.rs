@@ -83,7 +83,7 @@ impl Plan {
         Plan::of((0..consumers).map(step).collect())
     }
 
-    /// A flow every so often, at a consumer drawn at random, short or long.
+    /// Flows at a fixed interval, each at a random consumer, short or long.
     pub fn mix(consumers: usize, mix: &Mix, until: Duration, seed: u64) -> Plan {
         let mut rng = Rng::new(seed, STREAM);
         let count = (until.as_nanos() / mix.every.as_nanos().max(1)) as u32;

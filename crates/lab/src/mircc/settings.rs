@@ -275,7 +275,8 @@ fn read_graph(table: &mut Table<'_>, seed: u64) -> Result<Graph, LabError> {
     Ok(graph)
 }
 
-/// Files say nothing of who fetches: each node, from the first one, or as they are told.
+/// Reads the hosts if the topology file names none. By default the first node serves and all others
+/// fetch.
 fn read_hosts(table: &mut Table<'_>, mut graph: Graph) -> Result<Graph, LabError> {
     if !graph.producers().is_empty() {
         return Ok(graph);

@@ -1,4 +1,4 @@
-//! What is asked for, by whom, when, and in which bundles.
+//! The requests: their keys, requesters, times and bundles.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use paceline_proto::overlay::{Item, Key, Operation, Outcome, Style};
 pub enum Tables {
     /// From joining, and looking after them.
     Joined,
-    /// They are filled as they would be once everybody has been told everything.
+    /// They are filled as if every node knew every other.
     Ideal,
 }
 
@@ -146,7 +146,8 @@ impl Plan {
         (number, &keys[from..keys.len().min(from + size)])
     }
 
-    /// Who asks. A key that is a bundle of its own has the same requester however keys are grouped.
+    /// The requester of a bundle. A bundle of one key has the same requester however keys are
+    /// grouped.
     pub fn requester(&self, bundle: u32, nodes: u32) -> NodeId {
         let (number, keys) = self.contents(bundle);
         let phase = &self.phases[number];

@@ -36,7 +36,7 @@ struct ByHand {
 }
 
 impl ByHand {
-    /// Whom a key is for, counted from F: the node that has this key.
+    /// The node that owns a key, counted from F.
     fn place(&self, key: Key) -> usize {
         let is_its = |&last: &u32| self.space.key(NodeId(last)) == key;
         (5..10).find(is_its).map_or(0, |last| last as usize - 5)

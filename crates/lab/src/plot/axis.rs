@@ -73,7 +73,7 @@ impl Axis {
             low = if fixed(low) { low } else { low / 1.15 };
             high = if fixed(high) { high } else { high * 1.15 };
         } else {
-            // Zero belongs to the picture unless the data is far from it and told otherwise.
+            // The axis includes zero unless a range is set.
             if self.range.is_none() && low > 0.0 {
                 low = 0.0;
             }

@@ -14,8 +14,8 @@ const LINE_POINTS_MAX: usize = 2000;
 /// About as many ticks as an axis has room for.
 const TICKS: (usize, usize) = (8, 6);
 
-/// Colours that people who see fewer of them tell apart, on white and on black alike.
-/// Source: Okabe & Ito, *Color Universal Design*, 2008, without its black and yellow.
+/// Colours that colour-blind readers can distinguish, on white and on black. Source: Okabe & Ito,
+/// *Color Universal Design*, 2008, without its black and yellow.
 const PALETTE: [Paint; 6] = [
     Paint::new("#007fc4"),
     Paint::new("#e69f00"),

@@ -26,7 +26,7 @@ pub struct Plot {
     // Text at points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     labels: Vec<Label>,
-    // Without axes: what counts is who is joined with whom.
+    // Without axes: only the connections matter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_bare: bool,
     // Of a map of heat: a value for each lane and category.

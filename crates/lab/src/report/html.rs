@@ -4,7 +4,7 @@ use super::Report;
 use crate::figure::{Figure, number};
 use crate::standing::Tally;
 
-/// The report as one HTML document. What is said where is in `report.html`.
+/// The report as one HTML document. The template `report.html` defines its layout.
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Document<'a> {

@@ -40,7 +40,7 @@ pub struct Manifest {
     pub seed: u64,
     /// Digest of all that happened; null where a run is not reproducible to the bit.
     pub digest: Option<String>,
-    /// Digest of what applications were told; null where a service has none.
+    /// Digest of what applications delivered; null where a service has none.
     pub deliveries: Option<String>,
     /// Events that the run took.
     pub events: u64,

@@ -30,7 +30,7 @@ pub struct RunResult {
     /// Digest of all that happened, in hexadecimal; none where a run is not reproducible to the
     /// bit.
     pub digest: Option<String>,
-    /// Digest of what applications were told: equal in both worlds.
+    /// Digest of what applications delivered: equal in both worlds.
     pub deliveries: Option<String>,
     /// Senders that got nothing through to all members in the measured time, where others did.
     pub starved: Vec<u32>,

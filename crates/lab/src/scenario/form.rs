@@ -21,7 +21,7 @@ pub(crate) enum Form {
     Table,
 }
 
-/// A key that a reader asked for, and what it said of it.
+/// A key that a reader requested, and its description.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     pub(crate) table: String,

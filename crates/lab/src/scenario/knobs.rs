@@ -10,7 +10,7 @@ use super::form::Form;
 use super::{Table, units};
 use crate::LabError;
 
-/// What is said of a former name of a key.
+/// Notes the present name of a renamed key.
 pub(super) fn note_renamed(problem: Diagnostic, former: &str, present: &str) -> Diagnostic {
     problem.with_note(format!("`{former}` is called `{present}` now"))
 }

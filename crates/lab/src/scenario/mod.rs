@@ -338,7 +338,7 @@ impl Scenario {
         table
     }
 
-    /// The keys that tables of the scenario were asked for until now, with what was said of them.
+    /// The keys that readers have requested from tables so far, with their descriptions.
     pub(crate) fn described(&self) -> Vec<Described> {
         self.record.described.lock().expect("no reader panics with the record held").clone()
     }

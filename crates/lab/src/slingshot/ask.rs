@@ -1,4 +1,4 @@
-//! What a figure shows of a run, and what is said beside it.
+//! What a figure shows of a run, and its notes.
 
 use std::time::Duration;
 

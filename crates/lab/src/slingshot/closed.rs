@@ -9,9 +9,10 @@ use super::{Settings, Setup, Spacing};
 /// The time by which SRM with fixed timers and one distance d has brought back a share of what was
 /// lost, counted from when it would have arrived; none for SRM of other kinds.
 ///
-/// The sender's next packet shows the loss. The first of those who miss the packet asks after a
-/// time of [C1 d, (C1 + C2) d], and the first of all others answers after one of
-/// [D1 d, (D1 + D2) d]. Both go the way once. A request or a repair that gets lost is left out.
+/// The sender's next packet reveals the loss. The first member that misses the packet sends a
+/// request after a time in [C1 d, (C1 + C2) d], and the first of the others sends a repair after
+/// one in [D1 d, (D1 + D2) d]. Both cross the network once. The model omits lost requests and
+/// repairs.
 pub(super) fn srm_time(settings: &Settings, share: f64) -> Option<Duration> {
     let Setup::Srm(config) = &settings.setup else { return None };
     let (Distance::Fixed(d), Timers::Fixed(factors)) = (config.distance(), config.timers()) else {

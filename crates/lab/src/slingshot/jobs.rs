@@ -217,9 +217,9 @@ fn sizes_and_senders() -> Vec<Job> {
     jobs
 }
 
-/// The large sizes as `slingshot/group-size` has them: with drawn senders, whom every member has
-/// heard early enough only in a run as long as the scenario's. `reproduce` leaves them out: even
-/// turns give the same shares in a seventh of the time.
+/// The large sizes as `slingshot/group-size` has them: with drawn senders, which every member hears
+/// early enough only in a run as long as the scenario's. `reproduce` leaves them out: even turns
+/// give the same shares in a seventh of the time.
 pub(super) fn large_sizes_drawn() -> Vec<Job> {
     let (middle, by) = PAPER;
     let of = |nodes: u32| {

@@ -34,7 +34,7 @@ pub enum Fate {
 pub struct Again {
     /// Which.
     pub packet: u64,
-    /// To whom.
+    /// The receiver.
     pub node: NodeId,
     /// How long after it was sent, nanoseconds.
     pub nanos: u64,
@@ -170,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// A packet has reached a node from its sender after it was told by another way.
+    /// A packet has reached a node from its sender after the node reported it by another way.
     pub fn overtaken(&mut self, node: NodeId, (group, sender): (GroupId, NodeId), seq: u64) {
         if let Some(packet) = self.plan.packet_to(group, sender, seq) {
             self.overtaken.insert((packet, node));
@@ -223,7 +223,7 @@ impl Ledger {
         self.fates[self.plan.place(packet, node)]
     }
 
-    /// Packets that came and not from their senders, in the order in which they were told.
+    /// Packets that came by repair or request, in the order of their reports.
     pub fn again(&self) -> &[Again] {
         &self.again
     }
@@ -253,8 +253,8 @@ impl Ledger {
         self.told_at[node.index()] == self.plan.expected_at(node)
     }
 
-    /// A digest of who was told which packets. Of what is not sent again it depends on what was
-    /// lost; else it is the same in both worlds.
+    /// A digest of the packets that each node delivered. It is the same in both worlds if every
+    /// lost packet was recovered.
     pub fn deliveries(&self) -> String {
         let came = |fate: &Fate| !matches!(fate, Fate::Untold | Fate::Lost);
         let places = self.fates.iter().enumerate().filter(|(_, fate)| came(fate));

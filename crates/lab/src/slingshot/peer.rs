@@ -1,4 +1,4 @@
-//! What the service must know of a protocol: all that its applications say and are told.
+//! The service's view of a protocol: the commands and events of its applications.
 
 use std::fmt::{Debug, Display};
 use std::ops::Range;

@@ -102,7 +102,7 @@ pub(super) fn reproduce(
     };
     let load = |job| Ok((job, Job::load_with(job, job.quick(settings.scale), &user)?));
     let loaded = jobs.iter().map(load).collect::<Result<Vec<_>, LabError>>()?;
-    // What is wrong with the settings is said before anything runs.
+    // Invalid settings are reported before any run.
     loaded.iter().try_for_each(|(_, scenario)| Settings::read(scenario).map(|_| ()))?;
     let cost = |(_, scenario): &(&Job, Scenario)| cost(scenario);
     let measured = costliest_first(&loaded, cost, run_one);

@@ -78,7 +78,7 @@ impl Search {
         scenario: &Scenario,
         mut run: impl FnMut(&Settings, Scenario) -> Result<(Measures, RunResult), LabError>,
     ) -> Result<(Measures, RunResult), LabError> {
-        // What is wrong with a run at the lowest rate is said before anything runs.
+        // Invalid settings at the lowest rate are reported before any run.
         Settings::read(&at_rate(scenario, *self.rates.start())?)?;
         let mut probes: Vec<(f64, f64)> = Vec::new();
         let mut kept: Option<(bool, Measures, RunResult)> = None;

@@ -1,4 +1,4 @@
-//! What the simulator sees of packets: which of them reached whom, and what repairs took.
+//! What the simulator sees of packets: which nodes they reached, and the cost of repairs.
 
 use paceline_proto::core::{GroupId, Instant, Lane, NodeId, Wire};
 use paceline_sim::{Input, Observer};

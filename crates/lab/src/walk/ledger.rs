@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::world;
 
-/// Hops that are told apart; longer walks count with the longest.
+/// Lengths counted separately, hops; longer walks count with the longest.
 const HOPS_MAX: usize = 256;
 
 /// Parts of a home's walks of which each is timed.

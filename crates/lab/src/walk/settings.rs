@@ -112,7 +112,7 @@ pub enum Measure {
 pub struct Settings {
     /// The graph.
     pub graph: Arc<Graph>,
-    /// Who has which vertex: each server a block.
+    /// The owner of each vertex: each server has a block.
     pub owners: Arc<Owners>,
     /// How queues and sources behave.
     pub method: Method,

@@ -107,7 +107,7 @@ impl Application {
         let desk = self.desk;
         while let Some(is_done) = events.note(desk.clock).await {
             desk.ready.notify_waiters();
-            // The run cannot be done before its nodes are, and who waits for it costs a wake-up.
+            // The run cannot be done before its nodes are, and each notification costs a wake-up.
             if is_done {
                 desk.progress.notify_one();
             }

@@ -36,7 +36,7 @@ pub(crate) fn node_command(program: &Path) -> std::process::Command {
 pub(super) struct Process {
     node: NodeId,
     child: Child,
-    // None once it was told to end.
+    // `None` once the child was ordered to end.
     orders: Option<ChildStdin>,
     last_words: Arc<Mutex<VecDeque<String>>>,
     listening: JoinHandle<()>,

@@ -57,7 +57,7 @@ pub trait Workload: Send {
         Codec::Typed
     }
 
-    /// True if the node's application may submit its next piece of work, as far as it was told.
+    /// True if the node's application may submit its next piece of work, given the events so far.
     fn is_ready(&self, _node: NodeId) -> bool {
         true
     }
@@ -125,8 +125,8 @@ pub trait Service: Workload + Sized + 'static {
         number: u64,
     ) -> <Self::Protocol as Protocol>::Command;
 
-    /// Notes what a node's application was told, and adds to `answers` what it answers, after
-    /// which time. An answer may replace an earlier one that it includes.
+    /// Notes an event of a node's application, and adds its responses to `answers`, each with its
+    /// delay. An answer may replace an earlier one that it includes.
     fn observe(
         &mut self,
         at: Instant,

@@ -58,7 +58,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Where the processes run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchPlace {
-    /// On loopback: links are what faces are told.
+    /// On loopback: the configured rates of faces stand for links.
     Loopback,
     /// Each node in a network namespace of its own, its port shaped as its link is. Linux, root.
     Netns,
@@ -130,7 +130,7 @@ pub struct FetchRow {
 /// A file that was fetched.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileRow {
-    /// Who fetched it: `C1` or `C2`.
+    /// The consumer: `C1` or `C2`.
     pub consumer: &'static str,
     /// Its bytes.
     pub bytes: u64,

@@ -87,7 +87,7 @@ pub(super) struct Measured {
     pub(super) seconds: f64,
     /// By node; none on loopback.
     pub(super) ports: Vec<Option<Carried>>,
-    /// By consumer; none if it told too little.
+    /// By consumer; `None` with too few samples.
     pub(super) consumers: Vec<Option<Sample>>,
 }
 

@@ -118,8 +118,8 @@ impl Running {
         }
     }
 
-    /// What passed between two instants, as far as it has told: the difference of two samples.
-    /// None if it told less than twice meanwhile.
+    /// Traffic between two instants: the difference of two reported samples. `None` with fewer than
+    /// two samples in between.
     pub(super) fn between(&self, from: Instant, to: Instant) -> Option<Sample> {
         difference(&self.heard().samples, from, to)
     }

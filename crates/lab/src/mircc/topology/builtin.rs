@@ -257,7 +257,7 @@ pub struct Abilene {
     pub host_rate: Rate,
     /// Delay of each host's link. Default 0.1 ms.
     pub host_delay: Duration,
-    /// Who fetches from whom. Default 1.
+    /// Seed that pairs consumers with producers. Default 1.
     pub seed: u64,
 }
 

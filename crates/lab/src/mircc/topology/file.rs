@@ -15,7 +15,7 @@ pub struct Defaults {
     /// Default: none, so that a link without a delay is an error, unless the places of its ends are
     /// known.
     pub delay: Option<Duration>,
-    /// Packets. Default: none, so that it is left to who uses the network.
+    /// Packets. Default: none, which leaves the choice to the user of the network.
     pub queue_packets: Option<u32>,
 }
 

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::scenario::{Rate, nearest};
 
-/// A network: named nodes, links between them, and who consumes and produces what.
+/// A network: named nodes, links, consumers and producers.
 ///
 /// Nodes, links, consumers and producers go by their index, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,7 +82,7 @@ impl Port {
     }
 }
 
-/// Who is at the other end of a link.
+/// The node at the other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The node.
@@ -314,12 +314,12 @@ impl Graph {
         &self.links
     }
 
-    /// Who fetches.
+    /// The consumers.
     pub fn consumers(&self) -> &[Consumer] {
         &self.consumers
     }
 
-    /// Who answers.
+    /// The producers.
     pub fn producers(&self) -> &[Producer] {
         &self.producers
     }

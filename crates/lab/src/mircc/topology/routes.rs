@@ -182,7 +182,7 @@ impl Ways<'_> {
         for next in 0..near.len() {
             let from_next = distances(graph, &[next]);
             for hop in graph.neighbours(next).iter().filter(|hop| !self.is_producer[hop.node]) {
-                // The neighbour of whom `next` may be the next hop.
+                // The neighbour that may use `next` as its next hop.
                 let node = hop.node;
                 if far.iter().any(|far| far[next] < plus(from_next[node], far[node])) {
                     chosen[node].push(Neighbour { node: next, port: hop.port.reverse() });
