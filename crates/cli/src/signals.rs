@@ -21,7 +21,7 @@ pub enum Ending {
 /// Time that a command has for its ending: to leave a group and to save what it has.
 const ENDS_WITHIN: Duration = Duration::from_millis(4_500);
 
-/// True once the user asked to stop. Kept: who waits for it later learns of it as well.
+/// True once the user asked to stop. It stays true, so a later waiter learns of it as well.
 static ASKED: LazyLock<watch::Sender<bool>> = LazyLock::new(|| watch::Sender::new(false));
 
 /// The message shown at the first Ctrl-C.

@@ -33,7 +33,7 @@ struct Group {
     lab: NetworkLab,
     // By namespace.
     members: Vec<Member>,
-    // Members that are gone, with all that they were told.
+    // Members that are gone, with all their deliveries.
     gone: Vec<Member>,
     next_id: u32,
 }
@@ -98,12 +98,12 @@ impl Group {
         (0..self.members.len()).collect()
     }
 
-    /// After the traffic: each member was told every message of each other since both were there,
-    /// in order, once; and all the same of those that are gone. What an excluded member sent as
-    /// such is lost, and it was told nothing meanwhile.
+    /// After the traffic: each member has delivered every message of each other member since both
+    /// joined, in order, once; and all agree on the messages of departed members. Messages that an
+    /// excluded member sent are lost, and it delivered none while excluded.
     fn faults(&self, excluded: &[u32]) -> Vec<String> {
         let mut faults = Vec::new();
-        // By origin, the last message that each member was told.
+        // By origin, the last message that each member delivered.
         let mut lasts: BTreeMap<u32, BTreeMap<u32, u64>> = BTreeMap::new();
         for member in self.members.iter().chain(&self.gone) {
             let mut next: BTreeMap<u32, u64> = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Group {
         for (origin, lasts) in lasts {
             let lasts: BTreeSet<u64> =
                 lasts.iter().filter(|(id, _)| present.contains(id)).map(|(_, &n)| n).collect();
-            // A member that came after an origin had gone was told nothing of it.
+            // A member that joined after an origin had left delivered nothing from it.
             if lasts.len() > 1 && !excluded.contains(&origin) {
                 faults.push(format!("of n{origin} members were told up to {lasts:?}"));
             }
@@ -283,8 +283,8 @@ fn moves() -> Result<Vec<Figure>, String> {
         sleep(Duration::from_millis(700));
         group.members[place].kill();
         let begun = Instant::now();
-        // Namespaces 3 and 4 in turn. What the run before was told is forgotten: this one numbers
-        // its messages from 0 again.
+        // Namespaces 3 and 4 in turn. The deliveries of the previous run are forgotten: this one
+        // numbers its messages from 0 again.
         group.members[place] = group.launch_as(4 - round % 2, id)?;
         group.await_view(&group.all(), 4)?;
         let back = begun.elapsed().as_secs_f64();

@@ -75,22 +75,22 @@ impl Member {
         Ok(Member { id, child, said, is_hushed })
     }
 
-    /// The view it was told last: number and members.
+    /// The last view that it installed: number and members.
     pub fn view(&self) -> (u64, BTreeSet<u32>) {
         self.said().views.last().cloned().unwrap_or_default()
     }
 
-    /// The members of each view that it was told.
+    /// The members of each view that it installed.
     pub fn views(&self) -> Vec<BTreeSet<u32>> {
         self.said().views.iter().map(|(_, members)| members.clone()).collect()
     }
 
-    /// What it was told: when, whose, which.
+    /// Its deliveries: time, origin, number.
     pub fn deliveries(&self) -> Vec<(Instant, u32, u64)> {
         self.said().deliveries.clone()
     }
 
-    /// The longest time in which it was told nothing, between these instants, in seconds.
+    /// The longest time without a delivery, between these instants, in seconds.
     pub fn longest_silence(&self, from: Instant, to: Instant) -> f64 {
         let said = self.said();
         let times = said.deliveries.iter().map(|&(at, ..)| at).filter(|&at| at >= from && at <= to);

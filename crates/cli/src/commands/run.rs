@@ -147,7 +147,7 @@ fn run_on_sockets(
     Ok(paceline_lab::run_on_sockets(scenario, seed, program.as_deref(), &ui.progress())?)
 }
 
-/// True if every figure is within its band, and everybody was told everything.
+/// True if every figure is within its band, and every message was delivered intact.
 fn is_good(result: &RunResult) -> bool {
     let is_fault = |metric: &Metric| {
         matches!(&*metric.metric, "messages_missing" | "messages_damaged") && metric.value > 0.0

@@ -317,7 +317,7 @@ const KEYS_AHEAD: usize = 256;
 
 type Reader = std::thread::JoinHandle<std::io::Result<()>>;
 
-/// Who is at fault that a key failed.
+/// Maps an error of a key to its exit status and message.
 fn refused(error: paceline::KeyError) -> CliError {
     use paceline::KeyError::{Duplicate, Empty, TooLong, ValueTooLarge};
     match error {

@@ -172,7 +172,7 @@ fn input(error: &FileError) -> CliError {
     CliError::Input(error.to_string())
 }
 
-/// What is wrong with a file that is written: the system's fault, or of who asked for it.
+/// Maps an error of a written file to a failure of the system or to wrong input.
 pub fn failed(error: &FileError) -> CliError {
     match error {
         FileError::System { .. } => CliError::Failed(error.to_string()),

@@ -205,7 +205,7 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
 pub async fn leave(multicast: &Multicast, mut events: Events) {
     if multicast.leave().is_ok() {
         let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
-        // Who is alone with a lost group goes without its consent.
+        // A member without a primary partition leaves without the group's consent.
         let _ = tokio::time::timeout(LEAVE_WITHIN, left).await;
     }
     multicast.stop().await;

@@ -68,7 +68,7 @@ impl Wanted {
         Ok(Some(Target::new(share, within, self.overhead.unwrap_or(0.3))))
     }
 
-    /// What was said of the group.
+    /// The expected conditions of the group.
     pub fn conditions(&self) -> Conditions {
         Conditions {
             packet_bytes: self.expect_bytes as f64,

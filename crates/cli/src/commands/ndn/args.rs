@@ -39,7 +39,7 @@ impl FromStr for Face {
 }
 
 impl Face {
-    /// Where a forwarder of this machine listens if nothing else is said.
+    /// Default address of a forwarder on this machine.
     pub fn here() -> Face {
         Face { address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)), rate: None }
     }
@@ -219,7 +219,7 @@ pub fn source_for(faces: &[Face]) -> SocketAddr {
     SocketAddr::new(ip, 0)
 }
 
-/// Who is at fault that a forwarder did not start.
+/// Maps a failed start of a forwarder to its exit status and message.
 pub fn explain(error: ForwarderError) -> CliError {
     match error {
         ForwarderError::Closed => CliError::Failed(error.to_string()),
@@ -227,7 +227,7 @@ pub fn explain(error: ForwarderError) -> CliError {
     }
 }
 
-/// The exit status and message of an Interest without an answer.
+/// Maps an unanswered Interest to its exit status and message.
 pub fn explain_ask(error: AskError) -> CliError {
     match error {
         AskError::Name(_) => CliError::Input(error.to_string()),

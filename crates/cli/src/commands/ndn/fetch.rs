@@ -375,7 +375,7 @@ fn tell(
     ui.print(&text)
 }
 
-/// Who is at fault.
+/// Maps an error to its exit status and message.
 fn explain(args: &Args, error: FetchError) -> CliError {
     let trusts_digests = args.key.is_none() && !args.insecure_anything;
     match error {

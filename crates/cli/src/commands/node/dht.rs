@@ -185,7 +185,7 @@ async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), Cli
     replace(path, text.as_bytes(), Persist::Later)
 }
 
-/// Who is at fault.
+/// Maps an error to its exit status and message.
 pub fn explain(error: DhtError) -> CliError {
     match error {
         DhtError::Closed => CliError::Failed(error.to_string()),

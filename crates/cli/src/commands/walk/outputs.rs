@@ -1,4 +1,4 @@
-//! What becomes of walks: files of them, and what is counted.
+//! The outputs of walks: files, and counts.
 
 use std::path::PathBuf;
 
@@ -170,7 +170,7 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// How to go on is said in words of the command line.
+/// Adds a hint that names the option of the command line.
 fn explained(error: &FileError) -> CliError {
     let hint = match error {
         FileError::Unfinished { .. } => "\n  = --resume goes on with it",

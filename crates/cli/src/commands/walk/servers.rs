@@ -295,7 +295,7 @@ async fn shown<T>(supply: impl Future<Output = T>, walks: &Walks, all: u64, ui: 
     supplied
 }
 
-/// Who is at fault.
+/// Maps an error to its exit status and message.
 fn explain(error: WalksError) -> CliError {
     match error {
         WalksError::Closed | WalksError::SupplyTime(_) => CliError::Failed(error.to_string()),

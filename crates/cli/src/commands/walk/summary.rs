@@ -1,4 +1,4 @@
-//! What is said of walks at the end.
+//! The summary of walks at the end of a run.
 
 use std::path::PathBuf;
 use std::time::Duration;
