@@ -1,11 +1,11 @@
-//! Crashes in the midst of a call: some of its messages have left, the others have not.
+//! Crashes within a handler call: some of its messages have left, the others have not.
 
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, NodeId, Rng};
 use paceline_sim::Fault;
 
-/// Counts crashes in the midst of a call.
+/// Counts crashes within a handler call.
 pub const CRASHED_AMID: &str = "sim_crashed_amid";
 
 /// Where no restart follows, how long a node has to come to such a call.

@@ -1,4 +1,4 @@
-//! Clocks that are ahead of others and go at rates of their own.
+//! Clocks with offset and drift.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, Protocol, Rng};
 use paceline_sim::{Fault, Input, Observer, Reply};
 
-/// What a node goes by instead of the time of the run.
+/// The clock of a node, in place of the time of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// What it shows when the run begins.
@@ -77,7 +77,7 @@ impl Clocks {
     /// The clock of a node that starts now.
     ///
     /// # Panics
-    /// If nodes go by the time of the run.
+    /// If nodes use the time of the run.
     pub fn draw(&self, node: NodeId) -> Clock {
         let drawn = self.0.as_ref().expect("there are clocks to draw");
         let mut drawn = drawn.lock().expect("no panic under the lock");

@@ -1,5 +1,5 @@
-//! What a fuzzer feeds: bytes become a message that a decoder reads, or messages, each well-formed
-//! and drawn, that one node handles alone, between timers that fire.
+//! Fuzz targets. Bytes become a message for a decoder, or a sequence of random well-formed messages
+//! and timers for a single node.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! What tests of the protocols share: checkers of what is promised, runs over seeds, nodes that are
-//! tampered with, strangers that send false messages, some in the names of others, and members
-//! that turn rogue. For development only: nothing of the product depends on it.
+//! Shared parts of the protocols' tests: checkers of promises, runs over seeds, sabotaged nodes,
+//! strangers that send false messages, some under forged names, and members that turn rogue. For
+//! development only: no shipped crate depends on it.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -85,13 +85,13 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
         Wrapped { node, tamper, shared: None, clock: None, incarnation: None, outbox }
     }
 
-    /// The node goes by this, whatever the other nodes go by.
+    /// The node uses this shared configuration, whichever the other nodes use.
     #[must_use]
     pub fn with_shared(self, shared: P::Shared) -> Wrapped<P, T> {
         Wrapped { shared: Some(shared), ..self }
     }
 
-    /// The node and what is around it go by this clock, and so do their timers.
+    /// The node, its wrapper and their timers use this clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Wrapped<P, T> {
         Wrapped { clock: Some(clock), ..self }

@@ -1,14 +1,14 @@
-//! The network: what lies between a send and an arrival.
+//! The network: everything between a send and an arrival.
 //!
 //! Two shapes. A **star** is one cut-through switch with a full-duplex port a node: the first bit
 //! of a message enters the receiver's port as it leaves the sender, so an idle path costs one
 //! transmission, not two, and many senders to one receiver queue at its port. A **mesh** gives each
 //! ordered pair of nodes a link of its own.
 //!
-//! What is sent to a group goes to each member by the same paths. A star may have multicast: then
-//! the message leaves its sender's port once, and the switch copies it.
+//! A message to a group takes the same paths to each member. A star may support multicast: then the
+//! message leaves its sender's port once, and the switch copies it.
 //!
-//! Faults live beside the shape: a directed pair of nodes has state only once it needs some.
+//! Faults are independent of the shape: a directed pair of nodes has state only once it needs some.
 
 mod config;
 mod segments;
@@ -561,7 +561,7 @@ impl<M: Wire> Network<M> {
         neighbours
     }
 
-    /// Changes how some links behave; `None` stands for every node.
+    /// Changes the behaviour of some links; `None` stands for every node.
     pub(crate) fn set_link(&mut self, rule: LinkRule) {
         if rule.from.is_none() && rule.to.is_none() {
             self.rules.clear();

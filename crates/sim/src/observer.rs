@@ -1,4 +1,4 @@
-//! What sees a run from outside: the application, and every checker.
+//! Observers of a run: the application, and every checker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use paceline_proto::core::{GroupId, Instant, Lane, Membership, NodeId, PeerState
 
 use crate::fault::Fault;
 
-/// What a handler is called with.
+/// The input of a handler call.
 pub enum Input<'a, P: Protocol> {
     /// The node starts or restarts.
     Start,

@@ -1,9 +1,9 @@
 //! The event queue: a monotone radix heap.
 //!
-//! Simulated time never runs backwards, so a queue may rely on never being asked for less than it
-//! last gave. A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990) uses that: an item waits in the
-//! bucket of the highest bit in which its time differs from the last popped one, and moves to a
-//! lower bucket at most 64 times. Cost a hold hardly grows with the number pending.
+//! Simulated time never runs backwards, so no item is earlier than the last popped one. A radix
+//! heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990) uses that: an item waits in the bucket of the highest
+//! bit in which its time differs from the last popped one, and moves to a lower bucket at most 64
+//! times. The cost of a hold (pop and push) hardly grows with the number pending.
 
 /// A priority queue of `(time, item)` whose pops never go back in time.
 ///

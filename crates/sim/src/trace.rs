@@ -1,4 +1,4 @@
-//! What a run did, folded into one number, and the counts beside it.
+//! The digest of a run, and its counts.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Which nodes have a link between them, where not all have.
+//! The links of a network in which not all pairs of nodes are linked.
 
 use std::time::Duration;
 

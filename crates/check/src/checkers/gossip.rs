@@ -1,5 +1,5 @@
-//! What gossip promises of its rounds. What it promises to applications is checked by
-//! [`timely`](super::timely).
+//! The promises of gossip about its rounds. [`timely`](super::timely) checks its promises to
+//! applications.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the hops of a broadcast carry: each block once, and again only after the stream broke.
+//! The hops of a broadcast carry each block once, and again only after the stream broke.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Whether an application that wants to submit is let: a promise about the load that is offered,
-//! not only about what was admitted.
+//! Whether an application that wants to submit is admitted: a promise about offered load, not only
+//! about admitted load.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

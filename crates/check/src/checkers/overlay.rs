@@ -651,7 +651,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
         }
         if let Fault::Crash(node) = fault {
             self.lose(at, *node);
-            // It may have crashed in the midst of this.
+            // It may have crashed while it divided a bundle.
             self.dividing = None;
             // The node no longer reports results, and has forgotten those that it reported.
             self.open.retain(|(by, _), _| by != node);

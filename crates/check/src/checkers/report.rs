@@ -1,4 +1,4 @@
-//! What every checker reports: the first promise that was broken.
+//! The report of a checker: the first broken promise.
 
 use std::fmt;
 
@@ -27,10 +27,10 @@ macro_rules! rules {
 }
 pub(super) use rules;
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation<R> {
-    /// Which promise.
+    /// The promise.
     pub rule: R,
     /// When.
     pub at: Instant,

@@ -1,5 +1,5 @@
-//! What every protocol of multicast in time promises, whichever way it repairs. What only Slingshot
-//! promises is checked by [`slingshot`](super::slingshot).
+//! The promises of every time-critical multicast protocol, however it repairs losses.
+//! [`slingshot`](super::slingshot) checks the promises of Slingshot alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -33,7 +33,7 @@ rules! {
 /// Length of a successor list.
 const SUCCESSORS: usize = 8;
 
-/// How long it may take until a failure is found out.
+/// The longest time to detect a failure.
 const FOUND_OUT: Duration = Duration::from_secs(4);
 
 /// The longest time that a successor list is in transit to a member. The proof reads it at once.
@@ -123,7 +123,7 @@ impl RingChecker {
             }
         }
         let principals = self.find_principals();
-        // In the proof a failure is found out before the same identifier is there again.
+        // In the proof every member detects a failure before the same identifier joins again.
         self.restarted.retain(|_, since| *since + FOUND_OUT > at);
         self.principals.retain(|node, _| !self.restarted.contains_key(node));
         // Zave's proof begins with principals enough.

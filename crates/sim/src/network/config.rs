@@ -1,4 +1,4 @@
-//! What a network is made of.
+//! The configuration of a network.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Carrying out what handlers asked for.
+//! Executes the outputs of handler calls.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //!
 //! Congestion control is RFC 5681 (Reno) or RFC 9438 (CUBIC); loss recovery RFC 6675, by selective
 //! acknowledgements; the retransmission timer RFC 6298 with Linux's least time-out of 200 ms. There
-//! is no handshake, no closing and no ECN, and the receiver's application takes what comes at once.
+//! is no handshake, no closing and no ECN, and the receiver's application consumes data at once.
 //!
-//! A stream is one direction between two nodes. Messages lie in it one behind the other, and are
-//! handed over when their last byte has come in order.
+//! A stream is one direction between two nodes. It carries messages back to back, and delivers each
+//! when its last byte has arrived in order.
 
 mod congestion;
 mod receiver;

@@ -1,4 +1,5 @@
-//! The sending end of a stream: what may be sent now, what was lost, and when the timer expires.
+//! The sending end of a stream: which segments may be sent now, which were lost, and when the
+//! retransmission timer expires.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! C8 and C9: what is freed, what credit there is, and that no member with data starves: neither a
-//! message that was accepted nor an application that wants to submit one.
+//! C8 and C9: which blocks are freed, which credit is granted, and that no member with data
+//! starves: neither an accepted message nor an application that wants to submit one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

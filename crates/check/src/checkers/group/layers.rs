@@ -1,5 +1,5 @@
-//! V3 and V7: the layers of a node are in one view, and none of them has forgotten a member or
-//! kept one that is gone.
+//! V3 and V7: the layers of a node are in one view; no layer lacks a member or keeps a departed
+//! one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! The ledger of a group whose members come and go: which views there were, and what was delivered
-//! in them.
+//! The ledger of a group with dynamic membership: its views, and the deliveries in each.
 
 mod calm;
 mod direct;

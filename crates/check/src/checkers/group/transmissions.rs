@@ -1,4 +1,4 @@
-//! C7: what each hop carries.
+//! C7: the frames that each hop carries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl Transmissions {
         self.begun.push(view.clone());
     }
 
-    /// A node crashed, perhaps in the midst of a call: what that sent is not judged.
+    /// A node crashed, perhaps within a handler call: the sends of that call are not checked.
     pub(super) fn note_crash(&mut self) {
         self.sends.clear();
         self.begun.clear();
@@ -117,7 +117,7 @@ impl Transmissions {
     }
 }
 
-/// What of a call's sends is looked at.
+/// The part of a call's sends that is checked.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Block { link: u64, passage: Passage },

@@ -1,5 +1,6 @@
-//! The ledger of a network of named data: what each node was asked, what it sent and what its
-//! consumers were told, held against what forwarders and consumers promise.
+//! The ledger of a network of named data: the Interests that each node got, the packets that it
+//! sent, and the segments that its consumers delivered. It compares them with the promises of
+//! forwarders and consumers.
 
 mod asks;
 mod flow;

@@ -325,7 +325,7 @@ impl<P: Member> Observer<P> for SlingshotLedger {
             Input::Message { from, message } => self.receive(at, node, *from, message),
             Input::View(view) => self.packets.note_view(view as &Arc<View>),
             Input::Command(Command::SetRate(rate)) if rate.r <= self.config.names_max() => {
-                // What lies in a bin goes to as many as when it came.
+                // Packets in a bin keep the `c` that was in force when they arrived.
                 let known = &mut self.rates[node.index()];
                 *known = Rate { c: known.c.max(rate.c), ..*rate };
             }

@@ -1,5 +1,5 @@
-//! The ledger of groups that multicast in time: what was sent, what each member was given, and
-//! what it made of that.
+//! The ledger of time-critical multicast groups: the packets sent, the messages that each member
+//! received, and its deliveries and repairs.
 
 mod ledger;
 mod life;

@@ -123,7 +123,7 @@ impl WalkLedger {
         self.totals
     }
 
-    /// True if a job is asked for and has not ended.
+    /// True if a job was requested and has not ended.
     pub fn is_busy(&self) -> bool {
         self.nodes.iter().any(|node| !node.jobs.is_empty())
     }
@@ -216,7 +216,7 @@ impl WalkLedger {
                     job.consume(*count);
                 }
             }
-            // The graph of these runs is there from the start, and stays as it is.
+            // The graph of these runs is complete from the start and does not change.
             Command::Serve(_) | Command::Supply(_) | Command::Edit(..) => {}
         }
     }
