@@ -1,4 +1,4 @@
-//! All that is counted: by protocols, by the simulator, by drivers of sockets, and by the lab.
+//! All counters: of protocols, the simulator, the socket drivers, and the lab.
 
 use paceline_proto::core::{CounterId, CounterSet, Counters};
 use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};

@@ -1,4 +1,4 @@
-//! Folders of runs: files that hold what a run gave, and a report of it.
+//! Folders of runs: files with the results of a run, and its report.
 
 use std::fs;
 use std::io;
@@ -55,7 +55,7 @@ impl Run {
         let foreign = |error: serde_json::Error| {
             LabError::folder(&path, format!("not the manifest of a run: {error}"))
         };
-        // The version is looked at first: another one may have other fields.
+        // Checks the version first: another version may have other fields.
         let loose: serde_json::Value = serde_json::from_str(&text).map_err(foreign)?;
         match loose.get("format").and_then(serde_json::Value::as_u64) {
             Some(format) if format == u64::from(FORMAT) => {}

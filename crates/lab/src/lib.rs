@@ -1,9 +1,9 @@
 //! Scenario files, sweeps, run folders, the papers' figures and reports.
 //!
-//! Nothing in these modules knows a protocol: [`scenario`] reads what to run, [`sweep`] runs it
-//! over a grid, [`run`] says what came out, [`folder`] keeps it, [`figure`] compares it with what
-//! was published, and [`plot`] and [`report`] show it. [`kinds`] lists what `[protocol] kind` may
-//! be, and [`services`] is the one place where a protocol is chosen by it.
+//! These modules are independent of protocols: [`scenario`] reads what to run, [`sweep`] runs it
+//! over a grid, [`run`] holds the results, [`folder`] stores them, [`figure`] compares them with
+//! published values, and [`plot`] and [`report`] show them. [`kinds`] lists the values of
+//! `[protocol] kind`, and only [`services`] selects a protocol by it.
 #![forbid(unsafe_code)]
 
 pub mod bench;

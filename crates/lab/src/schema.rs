@@ -1,8 +1,8 @@
 //! The JSON Schema of scenario files, for editors.
 //!
-//! It is made of what the readers of tables ask for: small scenarios of every service are read,
-//! once for each word that a key accepts, and each key that a reader asks for is a property. Knobs
-//! bring their descriptions along.
+//! It follows from the readers of tables: small scenarios of every service are read, once for each
+//! word that a key accepts, and each key that a reader requests becomes a property. Knobs supply
+//! their descriptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

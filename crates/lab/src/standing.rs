@@ -1,4 +1,4 @@
-//! Where figures stand: what is compared with a published value, and what only with our own band.
+//! Which figures are compared with a published value, and which only with our own band.
 
 use std::collections::BTreeMap;
 

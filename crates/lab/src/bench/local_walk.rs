@@ -1,4 +1,4 @@
-//! How fast walks are on this machine, beside a plain loop and what its memory can do at all.
+//! The speed of walks on this machine, compared with a plain loop and with random memory reads.
 
 use std::convert::Infallible;
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! `paceline bench multicast`: a process for each member, losses at their end buffers, and how much
-//! of what is lost comes back how soon; on loopback, or in a network lab by IP multicast.
+//! `paceline bench multicast`: a process for each member, losses at their receive buffers, and the
+//! share and time of recovery; on loopback, or in a network lab by IP multicast.
 
 use std::path::Path;
 use std::time::Duration;

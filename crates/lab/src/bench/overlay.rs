@@ -1,4 +1,4 @@
-//! How large a structured overlay can be simulated, and how its cost grows.
+//! The largest structured overlay that can be simulated, and how the cost grows with size.
 //!
 //! Over growing sizes, by Chord and by Kademlia: tables are filled, values are put under all keys,
 //! and then, timed, all are got in bundles.

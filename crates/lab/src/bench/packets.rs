@@ -1,4 +1,4 @@
-//! How long it takes to count the messages of collective forwarding, by all five algorithms.
+//! The time to count the messages of collective forwarding, by all five algorithms.
 //!
 //! The published experiment as the protocol runs it, in the simulator: `overlay/packets` with
 //! filled tables. 50,000 keys are put and got, one by one and in bundles, in both styles.

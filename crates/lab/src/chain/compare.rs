@@ -1,4 +1,4 @@
-//! The same load by the configured topology and by sending to each in turn, side by side.
+//! Compares the configured topology with unicast under the same load.
 
 use paceline_proto::chain::Topology;
 use paceline_sim::Streams;

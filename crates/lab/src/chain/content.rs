@@ -1,4 +1,5 @@
-//! What a workload's messages hold, so that a receiver can tell one from another and from damage.
+//! The content of a workload's messages, by which a receiver identifies a message and detects
+//! damage.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{Instant, NodeId, Payload, mix};

@@ -1,4 +1,4 @@
-//! What a report says of the broadcast figures: plots of them, and the curves behind them.
+//! The report of the broadcast figures: their plots, and the curves behind them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What ids of figures say of a run, and the limit that link counts give.
+//! The part of a figure's id that describes the run, and the limit that follows from link counts.
 
 use paceline_proto::chain::{Frame, Topology};
 use paceline_proto::core::Lane;

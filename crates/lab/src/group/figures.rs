@@ -1,4 +1,5 @@
-//! What a group does when members come and go, beside what users of another system report.
+//! How a group behaves when members join, leave and crash, compared with reports by users of
+//! another system.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a report says of the group's figures, and the drawings of a message that is repaired.
+//! The report of the group's figures, and the drawings of a repaired message.
 
 use super::Members;
 use super::figures::SCENARIOS;

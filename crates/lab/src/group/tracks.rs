@@ -1,4 +1,4 @@
-//! What a run's messages did, for a drawing: who sent what to whom, and when it came.
+//! The messages of a run, for a drawing: sender, receiver, content and arrival time.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! The kinds of `[protocol]`, as data: which keys their scenarios have. The service reads these
-//! keys; [`services`](crate::services) finds it by the kind's name.
+//! The kinds of `[protocol]`, as data: the keys of their scenarios. A service reads these keys;
+//! [`services`](crate::services) finds the service by the kind's name.
 
 mod chain;
 mod group;

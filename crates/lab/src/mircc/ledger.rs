@@ -1,4 +1,4 @@
-//! What flows received, and when.
+//! The ledger of flows: the segments that they received, and when.
 
 use std::time::Duration;
 

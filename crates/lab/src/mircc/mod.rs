@@ -1,5 +1,4 @@
-//! MIRCC in the lab: the networks it runs on, what flows do there, and the rates they are held
-//! against.
+//! MIRCC in the lab: its networks, its flows, and the rates with which it is compared.
 
 mod abilene;
 mod figures;

@@ -1,4 +1,4 @@
-//! Which flows there are: when each begins, what it fetches, and when it is stopped.
+//! The plan of flows: when each begins, what it fetches, and when it is stopped.
 
 use std::time::Duration;
 

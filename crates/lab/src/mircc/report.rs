@@ -1,4 +1,4 @@
-//! What a report says of MIRCC: plots like those of the slides.
+//! The report of MIRCC: the plots of the slides.
 
 use std::time::Duration;
 

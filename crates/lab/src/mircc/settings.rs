@@ -1,4 +1,4 @@
-//! What a scenario of named data says: `[protocol]`, `[workload]` and `[measure]`.
+//! The tables `[protocol]`, `[workload]` and `[measure]` of a scenario of named data.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const DATA_OVERHEAD_BYTES: usize = 160;
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The rates of each flow beside what oracles say.
+    /// The rates of each flow, compared with the oracles.
     Rates,
     /// How soon rates settle after each change.
     Convergence,
@@ -61,7 +61,7 @@ pub struct Settings {
     /// How forwarders choose among next hops where an Interest has no path label and discovers
     /// none: those of flows with a window.
     pub strategy: Strategy,
-    /// Whether each Data carries its digest, and is held against it.
+    /// Whether each Data carries its digest, and consumers verify it.
     pub is_signed: bool,
     /// Bytes of content in a segment.
     pub segment_bytes: usize,

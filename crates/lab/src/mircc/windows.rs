@@ -1,4 +1,4 @@
-//! Times at which rates have settled, and what oracles say of them.
+//! Windows in which rates have settled, compared with the oracles.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -21,7 +21,7 @@ const SETTLE_MIN: Duration = Duration::from_secs(1);
 const PATHS_MAX: usize = 16;
 /// Choices of paths of which each is tried for a fixed point.
 const CHOICES_MAX: usize = 4_096;
-/// Means of this time are held against fixed points, and how near they must be.
+/// Means over this time are compared with fixed points, and how near they must be.
 const PART: Duration = Duration::from_millis(500);
 const NEAR: f64 = 0.15;
 

@@ -1,4 +1,4 @@
-//! What an overlay run is noted by: what became of every key, when, and what it took.
+//! The ledger of an overlay run: the outcome of every key, its time, and its cost.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a report says of the overlay figures: plots of them.
+//! The report of the overlay figures: their plots.
 
 use paceline_proto::overlay::Algorithm;
 

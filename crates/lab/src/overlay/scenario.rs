@@ -42,7 +42,7 @@ pub struct Settings {
     pub check_wire: bool,
     /// How many nodes.
     pub nodes: u32,
-    /// What is asked for.
+    /// The requests.
     pub plan: Plan,
     /// Which figures.
     pub measure: Measure,

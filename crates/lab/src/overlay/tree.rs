@@ -1,4 +1,4 @@
-//! How one bundle spreads: a drawing of every message that it becomes.
+//! A drawing of how one bundle spreads: every message into which it is divided.
 
 use paceline_proto::core::{Instant, Lane, NodeId};
 use paceline_proto::overlay::{Body, Message, Overlay, Purpose, Space};

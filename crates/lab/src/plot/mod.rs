@@ -1,4 +1,4 @@
-//! Plots, as data: what is shown over which axes, and how it is drawn.
+//! Plots, as data: series, axes, and how they are drawn.
 
 mod axis;
 mod draw;

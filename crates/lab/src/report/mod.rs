@@ -1,4 +1,4 @@
-//! Reports: one HTML file that needs nothing else, on screen or on paper.
+//! Reports: one self-contained HTML file, for screen and paper.
 
 mod html;
 mod sweep;

@@ -1,4 +1,4 @@
-//! What a run gives.
+//! The result of a run.
 
 mod manifest;
 mod series;

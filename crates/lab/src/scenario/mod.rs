@@ -1,9 +1,9 @@
-//! Scenario files: what runs, on which network, under which load, and what goes wrong.
+//! Scenario files: the protocol, the network, the load, and the faults.
 //!
 //! A [`ScenarioFile`] is the text, parsed, with the user's overrides applied. Resolving it gives a
 //! [`Scenario`]: the tables that all services share are typed, and `[protocol]`, `[workload]` and
-//! `[measure]` wait for the service, which reads them through a [`Table`]. Whatever is wrong is
-//! reported with file, line and what would be accepted.
+//! `[measure]` wait for the service, which reads them through a [`Table`]. Every error names the
+//! file, the line, and the accepted values.
 
 mod builtin;
 mod diagnostic;

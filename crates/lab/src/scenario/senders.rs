@@ -1,4 +1,4 @@
-//! Who sends: the key `senders` of a workload, the same wherever members send alike.
+//! The key `senders` of a workload: the members that send.
 
 use paceline_proto::core::NodeId;
 
@@ -10,7 +10,7 @@ use crate::LabError;
 const ACCEPTED: &str = "\"one\", \"all\", a number of nodes (the first 2), or nodes: [0, 2], \
     [0, \"2-7\"]";
 
-/// Who sends.
+/// The senders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Senders {
     /// Node 0.

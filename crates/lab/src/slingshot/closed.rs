@@ -1,4 +1,4 @@
-//! How long questions take, as arithmetic: what the runs of Slingshot's rivals are seen beside.
+//! Closed forms of recovery times by request, for comparison with the runs of Slingshot's rivals.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a run measured: how much of what was lost came back, and how soon.
+//! The measurements of a run: the share of lost packets that were recovered, and how soon.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Multicast in time in the lab: packets that get lost at receivers, and what brings them back.
+//! Time-critical multicast in the lab: packets that receivers lose, and their recovery.
 //!
-//! The service is generic over the protocol ([`Timely`]), so that what Slingshot is compared with
-//! runs the same scenarios and is measured by the same ledger.
+//! The service is generic over the protocol ([`Timely`]), so Slingshot's rivals run the same
+//! scenarios and the same ledger measures them.
 
 mod ask;
 mod closed;

@@ -58,7 +58,7 @@ pub fn told(event: &Event) -> Told<'_> {
 pub enum Told<'a> {
     /// A packet.
     Packet {
-        /// Who sent it.
+        /// Its sender.
         sender: NodeId,
         /// What is in it.
         payload: &'a Payload,
@@ -71,7 +71,7 @@ pub enum Told<'a> {
     Lost {
         /// The group that they were sent to.
         group: GroupId,
-        /// Who sent them.
+        /// Their sender.
         sender: NodeId,
         /// Their numbers among those of the sender to the group.
         seqs: Range<u64>,
@@ -80,7 +80,7 @@ pub enum Told<'a> {
     Overtaken {
         /// The group that it was sent to.
         group: GroupId,
-        /// Who sent it.
+        /// Its sender.
         sender: NodeId,
         /// Its number among those of the sender to the group.
         seq: u64,

@@ -1,4 +1,4 @@
-//! Who sends which packet when, and which packets are judged.
+//! The plan of packets: the sender and time of each, and which are judged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use paceline_proto::core::{GroupId, Instant, NodeId, Rng, mix};
 
 use super::overlap::Overlap;
 
-/// Who sends when.
+/// How senders and times are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
     /// Senders take turns, at even distances.
@@ -49,7 +49,7 @@ pub struct Plan {
     pub packet_bytes: usize,
     /// When the first is sent.
     pub start: Duration,
-    /// Who sends when.
+    /// How senders and times are chosen.
     pub spacing: Spacing,
     /// Unless they take turns: of [`Plan::new`].
     pub(super) senders_drawn: Option<Arc<Senders>>,
@@ -187,7 +187,7 @@ impl Plan {
         (sender.0 < self.senders && packet < self.packets).then_some(packet)
     }
 
-    /// Who sends a packet.
+    /// The sender of a packet.
     pub fn sender(&self, packet: u64) -> NodeId {
         match &self.senders_drawn {
             Some(drawn) => NodeId(drawn.of[packet as usize]),

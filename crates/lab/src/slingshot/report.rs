@@ -1,4 +1,4 @@
-//! What a report says of multicast in time: plots of its figures, and the curves behind them.
+//! The report of time-critical multicast: the plots of its figures, and the curves behind them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a scenario of multicast in time does and measures: the tables `[workload]` and `[measure]`.
+//! The tables `[workload]` and `[measure]` of a scenario of time-critical multicast.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Settings {
     pub setup: Setup,
     /// In which order packets are delivered.
     pub order: Order,
-    /// Who sends what when.
+    /// The plan of packets.
     pub plan: Plan,
     /// Whether messages pass through their encoding in the simulator.
     pub check_wire: bool,

@@ -1,4 +1,4 @@
-//! Which protocol the members speak, and its knobs: the table `[protocol]`.
+//! The protocol of the members, and its knobs: the table `[protocol]`.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ protocols! {
 /// Repairs, or packets of each sender, whose packets at the end of a run are not judged: what
 /// would bring them back, or show that they are missing, is not sent any more.
 const TAIL: u64 = 4;
-/// A question to a group is not heard for so long after its answer.
+/// How long after an answer members ignore requests to the group.
 const QUIET: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The figures of throughput: at which rate a link is full, by what each protocol sends.
+//! The figures of throughput: the rate at which each protocol saturates a link.
 
 use super::ask::{Ask, What};
 

@@ -23,7 +23,7 @@ pub enum Seen<E> {
     Arrived {
         /// The group that it was sent to.
         group: GroupId,
-        /// Who sent it.
+        /// Its sender.
         sender: NodeId,
         /// Its number among those of the sender to the group.
         seq: u64,

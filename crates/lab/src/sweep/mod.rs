@@ -7,9 +7,9 @@
 //! "protocol.topology" = ["chain", "unicast"]
 //! ```
 //!
-//! Each cell of the grid is a run of its own. What finished is appended to the sweep's folder at
-//! once, so a sweep that was stopped goes on where it was. Results depend neither on the number of
-//! threads nor on the order in which cells finish.
+//! Each cell of the grid is a run of its own. Each finished run is appended to the sweep's folder
+//! at once, so a stopped sweep can resume. Results depend neither on the number of threads nor on
+//! the order in which cells finish.
 
 mod cells;
 mod plan;

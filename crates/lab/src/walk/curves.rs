@@ -1,4 +1,4 @@
-//! What a report draws of runs of walks.
+//! The plots of runs of walks in a report.
 
 use std::sync::{Mutex, PoisonError};
 

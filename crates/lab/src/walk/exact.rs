@@ -1,4 +1,4 @@
-//! What walks do on average, exactly.
+//! Exact expected values of walks.
 
 use paceline_graph::walk::ExactLengths;
 use paceline_proto::walk::{Graph, Length};

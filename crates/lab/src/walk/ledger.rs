@@ -1,4 +1,4 @@
-//! What homes heard of their walks.
+//! The ledger of walks, as their homes report them.
 
 use paceline_proto::core::{Instant, NodeId, mix};
 use paceline_proto::walk::{Census, JobReport, Walk};

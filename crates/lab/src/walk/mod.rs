@@ -1,4 +1,4 @@
-//! Random walkers in the lab: the paper's experiments, and what they say of other settings.
+//! Random walkers in the lab: the paper's experiments, and other settings.
 
 mod curves;
 mod exact;

@@ -1,4 +1,4 @@
-//! The published order of the methods of experiment 1, and how far apart they are.
+//! The published order of the methods of experiment 1, and the distances between them.
 
 use super::Method;
 use super::ledger::{Ledger, additional, last, time};

@@ -1,5 +1,5 @@
-//! What a report says of walks: plots like those of the slides, and those they leave out. All of it
-//! comes from the runs behind the figures: texts from their numbers, plots from their series.
+//! The report of walks: the plots of the slides, and others. Its texts and plots come from the runs
+//! behind the figures.
 
 use super::curves::{Curves, kept};
 use super::figures::{RATIOS, reproduce};

@@ -1,4 +1,4 @@
-//! What a scenario of walks says: `[protocol]`, `[workload]` and `[measure]`.
+//! The tables `[protocol]`, `[workload]` and `[measure]` of a walk scenario.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Method {
         !matches!(self, Method::Window | Method::Network)
     }
 
-    /// True if every walk that is asked for is done, on the path of its number.
+    /// True if every requested walk is completed, on the path that its number determines.
     pub fn is_exact(self) -> bool {
         use Method::{MarkExact, Network, Synchronous, Window};
         matches!(self, MarkExact | Synchronous | Window | Network)

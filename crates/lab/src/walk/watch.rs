@@ -1,4 +1,5 @@
-//! What only a simulator sees: queues over time, datagrams, and whose walkers are dropped where.
+//! Observations that need the simulator: queues over time, datagrams, and dropped walkers by home
+//! and server.
 
 use std::time::Duration;
 

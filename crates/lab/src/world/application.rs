@@ -1,5 +1,5 @@
-//! One node's application on sockets: it submits what is due as it is admitted, notes what it is
-//! told, and puts the scenario's faults on its own links.
+//! One node's application on sockets: it submits due work as the node admits it, notes events, and
+//! applies the scenario's faults to its own links.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -64,12 +64,12 @@ impl Application {
         tokio::spawn(self.submit_all());
     }
 
-    /// Asks for what the application wants at its start.
+    /// Submits the application's first command.
     async fn begin(self) {
         let from = self.desk.clock.started.max(tokio::time::Instant::now());
         let Some((after, order)) = self.node.begin(self.start) else { return };
         tokio::time::sleep_until(from + after).await;
-        // A node that has stopped meanwhile needs nothing any more.
+        // A stopped node needs no command.
         let _ = order();
     }
 

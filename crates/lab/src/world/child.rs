@@ -1,4 +1,5 @@
-//! A node's process as its parent sees it: orders in, reports out, and its last words.
+//! A node's process as its parent sees it: orders in, reports out, and its last lines on standard
+//! error.
 
 use std::collections::VecDeque;
 use std::io::Write;

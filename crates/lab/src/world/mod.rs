@@ -1,12 +1,11 @@
-//! The two worlds in which a scenario runs, and what a service brings to both.
+//! The two worlds in which a scenario runs, and the interface of a service to both.
 //!
 //! A [`Service`] defines what each node's application does, and notes the events that it gets. A
 //! world runs it: [`simulate`] in simulated time, [`run_on_sockets`] in real time. The protocol,
 //! its configuration, the workload and the ledger are the same objects in both.
 //!
-//! What does not depend on the protocol is the object-safe [`Workload`], and all that a world does
-//! with it is compiled once. Commands and events stay inside `typed`, the only file that is
-//! compiled for each protocol.
+//! The protocol-independent part is the object-safe [`Workload`]; code that uses it is compiled
+//! once. Commands and events stay inside `typed`, the only file that is compiled for each protocol.
 
 mod application;
 mod child;
@@ -247,7 +246,7 @@ pub(crate) fn answer<C>(
     }
 }
 
-/// How a run in a world went, beside what its service noted.
+/// The result of a run in a world, without the notes of its service.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// When the last thing happened.

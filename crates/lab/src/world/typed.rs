@@ -1,4 +1,4 @@
-//! What is compiled for each protocol: its commands and events do not leave this file.
+//! The code that is compiled for each protocol: commands and events do not leave this file.
 
 use std::cell::{Ref, RefCell};
 use std::fs::File;

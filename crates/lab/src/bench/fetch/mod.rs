@@ -52,7 +52,7 @@ const LONGER: f64 = 1.1;
 const STAYS: Duration = Duration::from_secs(3);
 /// How long a consumer may take until something comes.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
-/// How often processes are looked at.
+/// Interval at which processes are polled.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Where the processes run.

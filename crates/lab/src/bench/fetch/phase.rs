@@ -1,4 +1,4 @@
-//! A phase of the bench: what was measured, and what it is held against.
+//! A phase of the bench: its measurements and its requirements.
 
 use std::time::Instant;
 
@@ -81,7 +81,7 @@ impl Carried {
     }
 }
 
-/// What was measured, before it is held against anything.
+/// The measurements, before they are compared with the requirements.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) seconds: f64,

@@ -1,6 +1,6 @@
-//! What the rates of flows should be.
+//! Oracles of the rates of flows.
 //!
-//! A [`Problem`] has links with capacities and flows with paths. There are three answers to it:
+//! A [`Problem`] has links with capacities and flows with paths. It has three solutions:
 //!
 //! | | on which paths | what is fair |
 //! |---|---|---|
@@ -8,11 +8,11 @@
 //! | [`Problem::multipath`] | all paths of each flow | max-min among the flows' totals |
 //! | [`Problem::dual_class`] | all, in two classes | primaries of flows, then rests of subflows |
 //!
-//! The last one is what MIRCC aims at; with several bottlenecks it is not max-min among totals, and
-//! the distance between the two is worth printing.
+//! MIRCC aims at the last one. With several bottlenecks it is not max-min among totals, so figures
+//! show the distance between the two.
 //!
 //! Rates and capacities are in one unit of the caller's choice. A capacity is what flows may use:
-//! the link's rate times eta. Nothing here knows what the other direction of a link carries.
+//! the link's rate times eta. The load in the other direction of a link is not modelled.
 
 mod compare;
 mod dual;
