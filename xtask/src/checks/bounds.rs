@@ -1,11 +1,11 @@
-//! Measured figures, and what they are held against.
+//! Measured figures, and their bounds.
 
 use crate::table;
 
 /// A bound on a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// Nothing is asked.
+    /// No requirement.
     None,
     /// At least this.
     AtLeast(f64),

@@ -23,7 +23,7 @@ struct Run {
     phases: &'static [Phase],
 }
 
-/// A phase, and what is asked of it.
+/// A phase, and its requirements.
 struct Phase {
     name: &'static str,
     /// Ethernet bytes at the shaped port of the consumers, Mbit/s.

@@ -151,7 +151,7 @@ fn faults_of(name: &str, group: &Group, excluded: &[u32]) -> Figure {
     at_most(&format!("{name}: lost, doubled or out of order"), faults.len() as f64, 0.0)
 }
 
-/// A member is killed in the midst of the stream, again and again.
+/// A member is killed while messages flow, again and again.
 fn kills() -> Result<Vec<Figure>, String> {
     let mut group = Group::start(4)?;
     group.await_view(&group.all(), 4)?;

@@ -1,4 +1,4 @@
-//! Named data: what it costs to simulate, beside ns-3, and to forward.
+//! Named data: the cost of simulating it, compared with ns-3, and of forwarding it.
 
 use std::time::Duration;
 

@@ -55,7 +55,7 @@ impl Options {
         Ok(Options { revision: revision.clone(), names: names.to_vec(), except, build })
     }
 
-    /// Whether a row of a part is asked for.
+    /// Whether a row of a part is requested.
     fn has(&self, part: &str, row: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|name| name == part || name == row)
     }
