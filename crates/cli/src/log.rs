@@ -1,4 +1,4 @@
-//! Logs: what drivers and protocols say of themselves, on standard error.
+//! Logs of drivers and protocols, on standard error.
 
 use clap::ValueEnum;
 use tracing_subscriber::filter::Targets;

@@ -1,4 +1,4 @@
-//! Arguments with units, as scenarios have them; a bare number counts in the unit that is named.
+//! Arguments with units, as in scenarios; a bare number is in the default unit of the argument.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the user sees: tables and documents on standard output, everything else beside it.
+//! Output to the user: tables and documents on standard output, everything else on standard error.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};

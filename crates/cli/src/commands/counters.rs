@@ -1,4 +1,4 @@
-//! What can be counted, and what a node has counted, as it is printed at its end.
+//! The list of all counters, and the counters that a node prints at its end.
 
 use paceline::Stats;
 use paceline_lab::counters::SETS;

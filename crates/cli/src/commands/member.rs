@@ -1,4 +1,4 @@
-//! What `node` and `broadcast` share: becoming a member of a group.
+//! Shared code of `node` and `broadcast`: joining a group.
 
 use std::io::BufRead;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! One module a subcommand, each with its arguments and what it does.
+//! One module for each subcommand, with its arguments and its code.
 
 mod bench;
 mod broadcast;

@@ -1,5 +1,5 @@
-//! `paceline up` and `down`: what of a folder is theirs, two of them at once, and lists that are
-//! damaged.
+//! `paceline up` and `down`: which files of a folder they own, two of them at once, and damaged
+//! lists.
 #![cfg(target_os = "linux")]
 
 use crate::support;

@@ -1,4 +1,4 @@
-//! The other commands: shapes of their documents, and what they leave.
+//! The other commands: the shapes of their documents, and the files that they leave.
 
 use crate::support;
 

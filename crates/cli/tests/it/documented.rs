@@ -1,6 +1,6 @@
-//! Every command that a page or a help text gives. All of them parse; those that need nothing but
-//! this machine run, in a short form where the documented one is long, end with the status that
-//! they should, and print a figure where one is due.
+//! Every command in a page or a help text. All of them parse. Those that need only this machine
+//! also run, shortened if they take long, end with the expected status, and print a figure if one
+//! is documented.
 
 use crate::support;
 

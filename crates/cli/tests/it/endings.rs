@@ -1,4 +1,4 @@
-//! The first SIGTERM ends every command soon, whatever it waits for.
+//! The first SIGTERM ends every command soon, whatever the command waits for.
 #![cfg(target_os = "linux")]
 
 use crate::support;

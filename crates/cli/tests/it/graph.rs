@@ -1,4 +1,4 @@
-//! `paceline graph`: files of every format, their mistakes, and the numbers of small graphs.
+//! `paceline graph`: files of every format, their errors, and the statistics of small graphs.
 
 use crate::support;
 

@@ -1,5 +1,5 @@
-//! Members at the shell: restarts elsewhere, the environment, outputs that close, clusters that do
-//! not start.
+//! Members at the shell: restarts at other addresses, the environment, closed outputs, clusters
+//! that do not start.
 #![cfg(unix)]
 
 use crate::support;

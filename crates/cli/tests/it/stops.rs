@@ -1,5 +1,5 @@
-//! Runs that do not come to their end: Ctrl-C, a killed parent, a node that crashes. What they
-//! leave: what was measured until then, and nothing else.
+//! Runs that stop early: Ctrl-C, a killed parent, a crashed node. They leave the measurements up to
+//! then, and nothing else.
 #![cfg(target_os = "linux")]
 
 use crate::support;

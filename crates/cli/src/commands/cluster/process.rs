@@ -1,4 +1,4 @@
-//! The processes of a local cluster, and how to tell them from all others.
+//! The processes of a local cluster, and how to identify them.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -1,5 +1,4 @@
-//! How keys and values stand in a file: as CSV or JSON Lines, or as Parquet. All of them hold any
-//! bytes.
+//! The file formats of keys and values: CSV, JSON Lines and Parquet. Each can hold arbitrary bytes.
 
 use std::borrow::Cow;
 use std::path::Path;

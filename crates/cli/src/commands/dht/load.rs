@@ -1,8 +1,8 @@
-//! `paceline dht load`: a file of entries, whatever its size.
+//! `paceline dht load`: writes a file of entries, of any size.
 //!
-//! A thread reads and checks lines, or the rows of a Parquet file; the table takes them; outcomes
-//! are written in the order of the lines. So what is done is a part of the file from its beginning,
-//! and a journal of its length and checksum is all that is needed to go on later.
+//! A thread reads and checks lines, or the rows of a Parquet file; the table stores them; outcomes
+//! are written in the order of the lines. So the finished entries are a prefix of the file, and a
+//! journal of its length and checksum suffices to resume.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};

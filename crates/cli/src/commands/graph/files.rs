@@ -1,4 +1,4 @@
-//! How graphs are read and written, as arguments.
+//! The formats of graph files, as arguments.
 
 use std::path::{Path, PathBuf};
 

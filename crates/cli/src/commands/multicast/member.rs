@@ -1,4 +1,4 @@
-//! What `send` and `recv` share: being a member, and telling what came.
+//! Shared code of `send` and `recv`: a member, and the report of its deliveries.
 
 use std::time::Duration;
 

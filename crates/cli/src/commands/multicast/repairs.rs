@@ -1,4 +1,4 @@
-//! How repairs are made, as arguments.
+//! The settings of repairs, as arguments.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the commands on named data share: faces, and a node that asks.
+//! Shared arguments of the commands on named data: faces, and a consumer.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Named data from the shell: `serve`, `forward`, `fetch`, and `ndn` with what looks at paths.
+//! Named data from the shell: `serve`, `forward`, `fetch`, and `ndn` to examine paths.
 
 mod args;
 pub mod fetch;

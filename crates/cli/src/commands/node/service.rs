@@ -1,4 +1,4 @@
-//! The services that a node can be part of, one row each.
+//! The services that a node can run, one row each.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;

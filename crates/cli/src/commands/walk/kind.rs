@@ -1,4 +1,4 @@
-//! Which kind of walks, as arguments.
+//! The kind of walks, as arguments.
 
 use std::sync::Arc;
 

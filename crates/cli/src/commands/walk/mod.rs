@@ -1,8 +1,8 @@
 //! `paceline walk`: random walks over a graph.
 //!
-//! A [`Plan`](plan::Plan) says which walks. They come in the order of their numbers, from wherever
-//! they are walked, as blocks of paths; [`Outputs`](outputs::Outputs) takes those and knows nothing
-//! else of where they come from.
+//! A [`Plan`](plan::Plan) says which walks to do. Paths arrive in blocks, in the order of the
+//! walks' numbers; [`Outputs`](outputs::Outputs) takes the blocks, and does not depend on where the
+//! walks ran.
 
 mod kind;
 mod outputs;

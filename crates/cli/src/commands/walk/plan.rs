@@ -1,4 +1,4 @@
-//! Which walks are asked for, wherever they are walked.
+//! The requested walks, independent of where they run.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Where walks begin, as arguments.
+//! The source vertices of walks, as arguments.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
