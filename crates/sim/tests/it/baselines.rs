@@ -1,5 +1,5 @@
-//! What Slingshot is compared with, at the paper's setting: 64 members, a kilobyte each 64 ms of
-//! each, one percent lost at each receiver.
+//! Slingshot's rivals at the paper's setting: 64 members, each sending a kilobyte every 64 ms, and
+//! one percent loss at each receiver.
 
 use std::sync::Arc;
 use std::time::Duration;

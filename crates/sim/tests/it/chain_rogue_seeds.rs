@@ -1,7 +1,6 @@
-//! Rings a minority of whose members turn rogue for a while: they take part, and besides lie to
-//! others, drop, repeat, hold back, replace and damage what they send, tell some other things than
-//! others, and do not see what comes, as members of groups do in `group_rogue_seeds`. Then they are
-//! honest again, or crash.
+//! Rings in which a minority of members turns rogue for a while. They take part, but also lie to
+//! others, drop, repeat, delay, replace and damage what they send, equivocate, and ignore messages,
+//! as in `group_rogue_seeds`. Then they are honest again, or crash.
 //!
 //! Members forward what others sent, and a block itself says how it spreads, so deliveries are not
 //! checked. A view that had a rogue member need not make progress again: the block numbers that it

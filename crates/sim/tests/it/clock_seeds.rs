@@ -1,7 +1,7 @@
-//! The swarms where every node goes by a clock of its own, up to six hours ahead of others, that
-//! gains or loses up to a hundredth; a node that restarts has another clock. The promises are those
-//! of `group_seeds`, `overlay_seeds` and so on. What forwarders, multicast members and walk servers
-//! promise by a length of time they promise by their own clocks.
+//! The swarms where every node has its own clock, up to six hours ahead of others and with a drift
+//! of up to one percent; a restarted node has another clock. The promises are those of
+//! `group_seeds`, `overlay_seeds` and so on. Forwarders, multicast members and walk servers keep
+//! their time bounds by their own clocks.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

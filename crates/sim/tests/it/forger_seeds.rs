@@ -1,17 +1,17 @@
 //! The swarms beside forgers: strangers off the path that send well-formed messages, each field
-//! true, nearly true or extreme, in the names of other nodes. What a driver on sockets refuses is
-//! refused here: messages in the name of a node that this run of the receiver has met, since only
-//! that node was told the receiver's tag, and messages in the receiver's own name. What is left are
-//! the names of nodes that are gone for good and that this run of the receiver has not met. The
+//! true, nearly true or extreme, in the names of other nodes. The tests refuse what a driver on
+//! sockets refuses: messages in the name of a node that this run of the receiver has met, since
+//! only that node got the receiver's tag, and messages in the receiver's own name. This leaves the
+//! names of nodes that have left permanently and that this run of the receiver has not met. The
 //! promises are those of `group_stranger_seeds`, `overlay_stranger_seeds` and so on.
 //!
-//! A name that is taken before its node comes cannot be told from that node without keys, be it one
-//! of a fixed roster: forgers do not take such a name here. Neighbours of mircc are addresses
-//! without names.
+//! Without keys a receiver cannot distinguish a node from a forger that takes its name before the
+//! node starts, even in a fixed roster: forgers do not take such a name here. Neighbours of mircc
+//! are addresses without names.
 //!
 //! Open: a member of a group that reaches no quorum believes a seed that says that the group went
 //! on. A forger that takes the name of a departed seed makes the member join again without cause
-//! (V1). So members of groups do not name a node that goes for good as a seed here.
+//! (V1). So members of groups do not name a node that leaves permanently as a seed here.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

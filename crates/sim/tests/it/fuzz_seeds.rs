@@ -1,5 +1,5 @@
-//! Random bytes for everything that a fuzzer feeds: decoders, and nodes whose neighbours send
-//! well-formed lies. The fuzzer itself is `cargo xtask verify fuzz`.
+//! Random bytes for every fuzz target: decoders, and nodes whose neighbours send well-formed lies.
+//! The fuzzer itself is `cargo xtask verify fuzz`.
 
 use paceline_check::fuzz::TARGETS;
 use paceline_check::seeds;

@@ -1,5 +1,5 @@
-//! Each promise of gossip's rounds is caught broken by the bug planted for it. Every member has the
-//! bug; runs are drawn as for the seeds.
+//! The bug planted for each promise of gossip's rounds is caught. Every member has the bug; runs
+//! are drawn as for the seeds.
 
 use crate::timely_swarm;
 

@@ -1,5 +1,4 @@
-//! A group that is saturated keeps its rate beside a stranger that sends it a thousand well-formed
-//! lies a second.
+//! A saturated group keeps its rate while a stranger sends it a thousand well-formed lies a second.
 
 use crate::group_swarm;
 

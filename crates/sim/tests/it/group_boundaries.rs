@@ -1,8 +1,8 @@
 //! The leader of a group stops between any two messages of a view change.
 //!
-//! A view change is run once, and every control message that the leader sends or handles in it is
-//! noted. Then it is run again for each of them, and at that very message the leader is killed, or
-//! paused for longer than the others wait.
+//! The test runs a view change once and notes every control message that the leader sends or
+//! handles. Then it repeats the run for each of them, and at that message kills the leader, or
+//! pauses it for longer than the others wait.
 
 use crate::group_swarm;
 

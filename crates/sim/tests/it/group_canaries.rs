@@ -1,4 +1,4 @@
-//! Each promise of a group is caught broken by the bug planted for it.
+//! The bug planted for each promise of a group is caught.
 //!
 //! `Sabotage` sits around an honest node and tampers with what goes in and what comes out. A bug of
 //! the program is in every node; a slip that happens once is in one node.

@@ -1,7 +1,7 @@
-//! Groups where links are cut for good, beside the faults of `group_seeds`. If a quorum of the view
-//! is alive when the other faults end, and all links between its members work, then the group goes
-//! on: the members with a primary are in one view, and each delivers all that is sent after the
-//! faults. Without such a quorum nothing is promised but that no rule is broken.
+//! Groups where links are cut permanently, in addition to the faults of `group_seeds`. If a quorum
+//! of the view is alive when the other faults end, and all links between its members work, then the
+//! group goes on: the members with a primary are in one view, and each delivers all that is sent
+//! after the faults. Without such a quorum the only promise is that no rule is broken.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

@@ -1,4 +1,4 @@
-//! Each promise about messages to one member is caught broken by the bug planted for it.
+//! The bug planted for each promise about messages to one member is caught.
 
 use crate::group_swarm;
 

@@ -1,4 +1,4 @@
-//! What a member tells its application when things are not as they should be.
+//! The events by which a member reports trouble to its application.
 
 use crate::group_swarm;
 

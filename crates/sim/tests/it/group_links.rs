@@ -1,5 +1,5 @@
-//! Links between members that are cut for good, in one direction or both, while every other link
-//! works: the group goes on without one end of the link.
+//! Permanently cut links between members, in one direction or both, while every other link works:
+//! the group continues without one end of the link.
 //!
 //! Runs end with the cut in force, so that nothing but the group itself can repair it.
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the first

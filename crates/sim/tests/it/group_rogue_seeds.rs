@@ -1,6 +1,6 @@
-//! Groups a minority of whose members turn rogue for a while: they take part, and besides lie to
-//! others, drop, repeat, hold back, replace and damage what they send, tell some other things than
-//! others, and do not see what comes. Then they are honest again, or crash.
+//! Groups in which a minority of members turns rogue for a while. They take part, but also lie to
+//! others, drop, repeat, delay, replace and damage what they send, equivocate, and ignore messages.
+//! Then they are honest again, or crash.
 //!
 //! Meanwhile no member panics, and the state of members stays within its bounds. Deliveries are not
 //! checked, since members have no keys to authenticate messages. Ten seconds after the end all

@@ -1,8 +1,7 @@
-//! Each rule about hops, credits, members and what is kept of them is caught broken by the bug
-//! planted for it.
+//! The bug planted for each rule about hops, credits, members and their state is caught.
 //!
 //! `Sabotage` sits around an honest node, as in `group_canaries.rs`: it changes what goes in and
-//! what comes out, and, for what only an accessor shows, what that says.
+//! what comes out, and the results of accessors.
 
 use crate::group_swarm;
 

@@ -1,10 +1,9 @@
-//! A thousand guests that come, read and write, or walk, and go without a word, under new ids or in
-//! new incarnations. Afterwards the hosts' tables and what they hold are what they were before, and
-//! what hosts wrote is found, or walks go where they went.
+//! A thousand guests that join, read and write, or walk, and vanish, under new ids or in new
+//! incarnations. Afterwards the hosts' tables and state are as before, values that hosts wrote are
+//! found, and walks take the same paths.
 //!
-//! A run takes a while, so only seeds that are multiples of ten are run.
-//! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
-//! first one.
+//! Runs are slow, so only seeds that are multiples of ten are run. `PACELINE_TEST_SEEDS` is the
+//! number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the first one.
 
 use crate::overlay_swarm;
 

@@ -1,8 +1,8 @@
-//! Each promise of named data at a fair rate is caught broken by the bug planted for it.
+//! The bug planted for each promise of named data at a fair rate is caught.
 //!
 //! Every node has the bug. `Sabotage` tampers with what goes into an honest node and what comes
-//! out, or the node is set to something else than the ledger was told; scenarios are drawn as for
-//! the seeds.
+//! out, or the node has another configuration than the ledger; scenarios are drawn as for the
+//! seeds.
 
 use crate::mircc_swarm;
 

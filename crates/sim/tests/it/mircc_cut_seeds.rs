@@ -1,6 +1,7 @@
-//! Networks of named data where links are cut for good, beside the faults of `mircc_seeds`. A
-//! consumer with one whole path of next hops to a producer fetches everything. The fetches of all
-//! others end: with all segments, if content stores had them, or with an error in bounded time.
+//! Networks of named data where links are cut permanently, in addition to the faults of
+//! `mircc_seeds`. A consumer with one whole path of next hops to a producer fetches everything. The
+//! fetches of all others end: with all segments, if content stores had them, or with an error in
+//! bounded time.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

@@ -1,5 +1,5 @@
-//! What a neighbour may do that is not honest: an honest consumer behind the same forwarder and the
-//! same link keeps most of what is its own, and the forwarder keeps its bounds.
+//! Dishonest neighbours: an honest consumer behind the same forwarder and the same link keeps most
+//! of its share, and the forwarder keeps its bounds.
 
 use crate::mircc_lies;
 

@@ -1,4 +1,4 @@
-//! A link that loses all for a moment: how long a fetch over it stands still.
+//! A link that loses everything for a moment: how long a fetch over it stalls.
 
 use crate::mircc_net;
 

@@ -1,10 +1,10 @@
-//! Networks of named data some of whose forwarders turn rogue for a while, as members of groups do
-//! in `group_rogue_seeds`. Afterwards each is honest, or has crashed for good.
+//! Networks of named data in which some forwarders turn rogue for a while, as in
+//! `group_rogue_seeds`. Afterwards each is honest, or has crashed permanently.
 //!
 //! Meanwhile no node panics, and what forwarders hold stays within its bounds. Ten seconds after
 //! the end each other consumer fetches each object. Each fetch ends: with all segments, or with an
 //! error if a crashed forwarder left no path or a content store holds what a rogue forwarder put
-//! into it. Consumers that trust one key are told no other content than was published.
+//! into it. Consumers that trust one key deliver only content that was published.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

@@ -1,4 +1,4 @@
-//! Next hops that fail: what a client without path labels notices of them.
+//! Failing next hops, as seen by a client without path labels.
 
 use crate::mircc_net;
 

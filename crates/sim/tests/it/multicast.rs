@@ -1,4 +1,4 @@
-//! Multicast in time among members that join, crash, are cut off, and leave.
+//! Time-critical multicast among members that join, crash, are cut off, and leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

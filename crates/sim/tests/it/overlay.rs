@@ -1,4 +1,4 @@
-//! Bundles over overlays whose tables are right: who is reached, by how many messages.
+//! Bundles over overlays with correct tables: the nodes reached, and the number of messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

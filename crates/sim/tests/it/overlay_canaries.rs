@@ -1,4 +1,4 @@
-//! Each promise of an overlay is caught broken by the bug planted for it.
+//! The bug planted for each promise of an overlay is caught.
 //!
 //! `Sabotage` tampers with what goes into an honest node and what comes out. The bug is in every
 //! node, as a bug of the program would be.

@@ -1,9 +1,9 @@
-//! Overlays where links are cut for good, beside the faults of `overlay_seeds`. Afterwards the
-//! hosts among which all links work write and read: each request ends in time, a value that is read
-//! was written there, and nearly all that they store is found. Where every host is either reached
-//! by all others or by none, no stored key is called absent, neither there nor by hosts that were
-//! cut off. Where hosts differ about whom they reach they may differ about who is responsible for a
-//! key, and a few keys are called absent.
+//! Overlays where links are cut permanently, in addition to the faults of `overlay_seeds`.
+//! Afterwards the hosts among which all links work write and read: each request ends in time, a
+//! value that is read was written there, and nearly all that they store is found. Where every host
+//! is either reached by all others or by none, no stored key is called absent, neither there nor by
+//! hosts that were cut off. Hosts that reach different sets of hosts may disagree about the owner
+//! of a key, and a few keys are called absent.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

@@ -1,4 +1,4 @@
-//! Hosts that fail or are cut off for good: those that are left never call a stored key absent.
+//! Hosts that fail or are cut off permanently: the remaining hosts never call a stored key absent.
 
 use crate::overlay_swarm;
 

@@ -1,5 +1,5 @@
-//! Overlays a few of whose members turn rogue for a while, as members of groups do in
-//! `group_rogue_seeds`. They write under any key.
+//! Overlays in which a few members turn rogue for a while, as in `group_rogue_seeds`. They write
+//! under any key.
 //!
 //! Meanwhile no node panics, and the state of nodes stays within its bounds. Ten seconds after the
 //! end the other nodes write under keys that the rogue nodes knew all along, and each other node

@@ -1,4 +1,4 @@
-//! Random overlays whose nodes come and go under random faults: who is reached, what is kept.
+//! Random overlays with churn under random faults: reachability and stored values.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

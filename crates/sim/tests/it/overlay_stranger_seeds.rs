@@ -1,11 +1,10 @@
 //! Overlays beside strangers: nodes that send well-formed messages, each field true, nearly true or
 //! extreme, under their own names, and never answer. The promises are those of `overlay_seeds`.
 //!
-//! Some of them are weaker, since nodes have no keys to prove anything by:
-//! - A node that says that it is a member is taken for one until it does not answer. So tables and
+//! Some of them are weaker, since nodes have no keys to authenticate messages:
+//! - Nodes treat a node that claims to be a member as one until it fails to answer. So tables and
 //!   look-ups are right only once the strangers are silent: lies are faults, and end with them.
-//! - Until then a ring may have members that tell of others what they like: Zave's invariant is not
-//!   checked.
+//! - Until then a ring may have members that lie about others: Zave's invariant is not checked.
 //! - Later the strangers are members that failed, and may have held the only copy of something: a
 //!   key that no node holds may be called `Unsettled` where it would be `Absent`.
 //! - Any node may write under any key: strangers write under keys of their own only.

@@ -1,4 +1,4 @@
-//! Multicast in time, at the paper's setting: 64 members, a kilobyte of each every 64 ms.
+//! Time-critical multicast at the paper's setting: 64 members, each sending a kilobyte every 64 ms.
 
 use std::ops::Range;
 use std::sync::Arc;

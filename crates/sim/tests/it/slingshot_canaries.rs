@@ -1,4 +1,4 @@
-//! Each promise of multicast in time is caught broken by the bug planted for it.
+//! The bug planted for each promise of time-critical multicast is caught.
 //!
 //! Every member has the bug. `Sabotage` tampers with what goes into an honest member and what comes
 //! out; scenarios are drawn as for the seeds, without a rogue.

@@ -1,6 +1,6 @@
-//! Multicast in time where links are cut for good. The promises are those of `slingshot_seeds`:
-//! what a member does not get from its sender comes from others, or is reported lost, once the
-//! member knows of it.
+//! Time-critical multicast where links are cut permanently. The promises are those of
+//! `slingshot_seeds`: a packet that a member does not get from its sender comes from others, or is
+//! reported lost, once the member knows of it.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

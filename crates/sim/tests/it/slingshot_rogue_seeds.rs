@@ -1,5 +1,5 @@
-//! Multicast in time, some of whose members turn rogue for a while, as members of groups do in
-//! `group_rogue_seeds`. The roster is fixed.
+//! Time-critical multicast in which some members turn rogue for a while, as in `group_rogue_seeds`.
+//! The roster is fixed.
 //!
 //! Meanwhile no member panics, and the state of members stays within its bounds. Ten seconds after
 //! the end each other member delivers every packet that the others send.

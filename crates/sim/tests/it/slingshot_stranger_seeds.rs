@@ -1,7 +1,7 @@
-//! Multicast in time beside strangers: nodes outside of the roster that send well-formed messages,
-//! each field true, nearly true or extreme, under their own names. The promises are those of
-//! `slingshot_seeds`, and no message of a stranger is a sign of a packet. No member sends false
-//! messages here: who is in the roster is believed.
+//! Time-critical multicast among strangers: nodes outside of the roster that send well-formed
+//! messages, each field true, nearly true or extreme, under their own names. The promises are those
+//! of `slingshot_seeds`, and no message of a stranger is a sign of a packet. No member sends false
+//! messages here, since members trust the roster.
 
 use crate::slingshot_swarm;
 

@@ -1,5 +1,4 @@
-//! The tuner against the protocol: what is predicted is what happens, and a member that is given a
-//! target keeps to it.
+//! The tuner against the protocol: predictions match runs, and a member with a target meets it.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Each promise of the protocols that Slingshot is compared with is caught broken by the bug
-//! planted for it, in each of them.
+//! The bug planted for each promise of Slingshot's rivals is caught, in each of them.
 
 use crate::timely_swarm;
 

@@ -1,8 +1,8 @@
-//! Each promise of servers of walks is caught broken by the bug planted for it.
+//! The bug planted for each promise of servers of walks is caught.
 //!
 //! Every node has the bug. `Sabotage` tampers with what goes into an honest server and what comes
-//! out, or the server is set to something else than the ledger was told; scenarios are drawn as for
-//! the seeds.
+//! out, or the server has another configuration than the ledger; scenarios are drawn as for the
+//! seeds.
 
 use crate::walk_swarm;
 

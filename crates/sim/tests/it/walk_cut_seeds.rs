@@ -1,6 +1,6 @@
-//! Walks where links are cut for good. The promises are those of `walk_seeds`: every job ends, and
-//! each of its walks is reported or given up. Once the faults are over, a job of a client loses no
-//! walk if it needs only servers among which all links work.
+//! Walks where links are cut permanently. The promises are those of `walk_seeds`: every job ends,
+//! and each of its walks is reported or given up. Once the faults are over, a job of a client loses
+//! no walk if it needs only servers among which all links work.
 //!
 //! `PACELINE_TEST_SEEDS` is the number of seeds (default 200), `PACELINE_TEST_SEED_FIRST` the
 //! first one.

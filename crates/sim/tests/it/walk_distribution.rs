@@ -1,5 +1,5 @@
-//! W7: where walks end and how long they are, beside what is exact, for each kind, with losses and
-//! without; and what the paper's way to replace lost walks does to that.
+//! W7: the distributions of walks' ends and lengths, compared with the exact ones, for each kind,
+//! with and without losses; and the effect of the paper's replacement of lost walks.
 
 use crate::walk_exact;
 

@@ -1,7 +1,7 @@
 //! An honest job beside a node that sends servers walkers of a million steps, again and again.
 //!
-//! A hop takes a server 4 us of simulated time, so what others make servers do shows in the time
-//! that the job takes.
+//! A hop takes a server 4 us of simulated time, so the load from others shows in the job's
+//! duration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

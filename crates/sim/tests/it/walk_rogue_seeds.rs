@@ -1,7 +1,6 @@
-//! Servers and clients of walks, up to half of which turn rogue for a while: they serve walks, and
-//! besides lie to others, drop, repeat, hold back, replace and damage what they send, and do not
-//! see what comes, as members of groups do in `group_rogue_seeds`. Then they are honest again, or
-//! crash and restart with their vertices.
+//! Servers and clients of walks, up to half of which turn rogue for a while. They serve walks, but
+//! also lie to others, drop, repeat, delay, replace and damage what they send, and ignore messages,
+//! as in `group_rogue_seeds`. Then they are honest again, or crash and restart with their vertices.
 //!
 //! Meanwhile no node panics, and the state of the others stays within its bounds. A rogue server
 //! decides where the walks go that it serves, so paths are not checked then. Ten seconds after the

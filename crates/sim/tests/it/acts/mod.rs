@@ -1,4 +1,4 @@
-//! What happens to nodes in the swarms whose members come and go: groups and overlays.
+//! Faults and commands of the swarms with churn: groups and overlays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

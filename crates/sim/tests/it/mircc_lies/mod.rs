@@ -1,4 +1,4 @@
-//! Datagrams of NDN that say false things of their own lengths.
+//! NDN datagrams with false length fields.
 
 use bytes::Bytes;
 use paceline_proto::core::{Payload, Rng, encode_to_bytes};

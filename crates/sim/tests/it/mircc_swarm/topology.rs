@@ -1,4 +1,4 @@
-//! Networks, drawn: who is linked to whom, how fast and how far, and which way names lie.
+//! Random networks: links with rates and delays, and routes to names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

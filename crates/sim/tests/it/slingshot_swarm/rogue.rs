@@ -1,5 +1,5 @@
-//! A member whose heartbeats are damaged on their way, and whose repairs, questions and answers are
-//! damaged, made up or old.
+//! A member whose heartbeats are damaged in transit, and whose repairs, requests and answers are
+//! damaged, forged or old.
 
 use paceline_check::Tamper;
 use paceline_check::lies::damaged;

@@ -1,4 +1,4 @@
-//! A member whose reports to its application a planted bug spoils.
+//! A member with a planted bug in its reports to the application.
 
 use paceline_check::Tamper;
 use paceline_proto::core::{Context, Payload, Protocol};

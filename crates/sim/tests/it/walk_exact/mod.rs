@@ -1,5 +1,5 @@
-//! What walks do exactly: the chances of each end and each length, by going through all states step
-//! by step.
+//! The exact distribution of walks: the probability of each end and each length, by iteration over
+//! all states.
 
 use paceline_proto::walk::{Graph, Kind, Length};
 

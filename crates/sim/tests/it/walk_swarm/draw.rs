@@ -1,4 +1,4 @@
-//! What a scenario is drawn from.
+//! Draws scenarios from seeds.
 
 use std::sync::Arc;
 use std::time::Duration;
