@@ -24,8 +24,8 @@ pub fn draw_crashes(rng: &mut Rng, nodes: &[NodeId], until: Instant) -> Vec<(Ins
     faults
 }
 
-/// The same faults, but each node that crashes does so in the midst of a call, a drawn number of
-/// messages having left. If it comes to no such call it crashes just before it is to restart.
+/// The same faults, but each node that crashes does so within a handler call, after a random number
+/// of its messages have left. Without such a call it crashes just before its restart.
 pub fn crash_amid(rng: &mut Rng, faults: Vec<(Instant, Fault)>) -> Vec<(Instant, Fault)> {
     let mut stops = Vec::new();
     for (at, fault) in &faults {

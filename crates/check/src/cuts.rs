@@ -17,8 +17,8 @@ pub struct Cuts {
     pub links: BTreeSet<(NodeId, NodeId)>,
     /// A majority of the nodes. All links among them work, in both directions.
     pub core: BTreeSet<NodeId>,
-    /// Some node lost its links to or from some of the others only, or in various directions: nodes
-    /// differ about whom they reach.
+    /// Some node lost its links to or from only some of the others, or in various directions, so
+    /// nodes reach different sets of nodes.
     pub is_partial: bool,
 }
 

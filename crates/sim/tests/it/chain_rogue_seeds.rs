@@ -204,7 +204,7 @@ impl Told {
         Told { honest, bound, late, delivered: 0, held_max: 0, excess: None }
     }
 
-    /// From whom a node was told its message of this number.
+    /// The origin from which a node delivered its message of this number.
     fn of(&self, node: NodeId, number: u64) -> BTreeSet<NodeId> {
         self.late.get(&(node, number)).cloned().unwrap_or_default()
     }

@@ -41,7 +41,7 @@ fn rng(seed: u64) -> Rng {
     Rng::new(seed, 0xf09e)
 }
 
-/// One of these nodes crashes for good, and others restart later, that have not met it then.
+/// One of these nodes crashes permanently, and others restart later, so that they have not met it.
 fn lose_one<A: Act>(
     rng: &mut Rng,
     acts: &mut Vec<(Instant, A)>,

@@ -22,7 +22,7 @@ use paceline_proto::core::{
 use paceline_proto::group::{Ballot, Command, Config, Event, Group, Message, Received};
 use paceline_sim::Fault;
 
-/// Whom the others forget, if they forget one.
+/// The node that the others forget, if they forget one.
 const IGNORED: NodeId = NodeId(2);
 
 /// What a node does wrong.
@@ -60,7 +60,7 @@ enum Bug {
     KeepIncarnation,
     /// A member's windows are larger than agreed.
     WideWindows,
-    /// One node that comes in with a view is not told so.
+    /// One node that joins with a view gets no notification.
     IgnoreJoiner,
     /// A member grants a window in each view, whatever its application has not read.
     ForgetUnread,

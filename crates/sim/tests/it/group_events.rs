@@ -19,7 +19,7 @@ const IDLER: NodeId = NodeId(2);
 struct Idle {
     events: Vec<(Instant, NodeId, Event)>,
     delivered: u64,
-    // Of what the idle node was told by each origin: the bytes, and where the last message ended.
+    // By origin, the idle node's deliveries: the bytes, and where the last message ended.
     unread: BTreeMap<NodeId, (usize, ViewId, u64)>,
     // From some time on it reads as well.
     is_over: bool,
@@ -132,7 +132,7 @@ fn a_reader_that_stands_still_through_many_views_holds_one_window_of_each_origin
     }
     assert_eq!(observers.1.unread.len(), 3);
 
-    // Once it reads, what it was told in whatever view, all that was accepted comes.
+    // Once it consumes its deliveries, of any view, all accepted messages arrive.
     observers.1.is_over = true;
     for (&origin, &(_, view, end)) in &observers.1.unread {
         sim.command_at(at(25_010), IDLER, Command::Consumed { view, origin, end });

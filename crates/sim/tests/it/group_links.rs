@@ -19,12 +19,12 @@ use paceline_proto::core::{Context, Instant, NodeId, Protocol, Rng};
 use paceline_proto::group::{Event, Group, Message, Refusal, Role};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Shape, Sim, SimConfig};
 
-/// Those that stay are told nothing of an origin for at most so long: the time until a link counts
-/// as dead, and what it takes to agree on a view.
+/// The longest time for which remaining members deliver nothing from an origin: the time until a
+/// link counts as dead, and the time to agree on a view.
 const STALL_MAX: Duration = Duration::from_secs(7);
-/// The load goes on for so long after the cut: several times as long as the stall.
+/// How long the load continues after the cut: several times as long as the stall.
 const LOAD: Duration = Duration::from_secs(15);
-/// After that all that was sent arrives.
+/// Within this time after the load, all messages arrive.
 const REST: Duration = Duration::from_secs(5);
 
 /// When each member last delivered from each origin, and the longest time without a delivery, since

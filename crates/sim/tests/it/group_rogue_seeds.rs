@@ -164,7 +164,7 @@ fn check_agreed<P: Host>(sim: &Sim<'_, P>, nodes: &[NodeId]) -> Result<(), Strin
 #[derive(Default)]
 struct Late {
     honest: Vec<NodeId>,
-    // By node, whose late messages it was told.
+    // By node, the origins whose late messages it delivered.
     told: BTreeMap<NodeId, BTreeSet<NodeId>>,
     delivered: u64,
     held_max: usize,

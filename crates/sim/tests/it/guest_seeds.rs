@@ -152,7 +152,7 @@ fn put(keys: impl Iterator<Item = Key>, lifetime: Duration) -> Operation {
     Operation::Put(keys.map(item).collect())
 }
 
-/// What applications were told.
+/// The events that applications got.
 #[derive(Default)]
 struct Told {
     hosts: u32,
@@ -297,7 +297,7 @@ fn overlay_hosts_hold_after_a_thousand_guests_what_they_held_before() {
         "{runs} runs: {joined} guests came, {outcomes} outcomes, {amid} went in the midst of a \
          call, {addresses} addresses kept"
     );
-    // Some crash before they are told that they have come.
+    // Some crash before they learn that they have joined.
     assert!(joined * 10 > runs * u64::from(GUESTS) * 7, "{joined} guests");
     assert!(outcomes > joined && amid > 50 * runs, "the guests did nothing");
     assert!(addresses > runs * ADDRESSES_MAX as u64 / 2, "hosts were told of no guest");
@@ -341,7 +341,7 @@ fn job(id: u64, seed: u64, sources: u32, walks: u32, steps: u32) -> walk::Comman
 /// The honest client.
 const CLIENT: NodeId = NodeId(SERVERS);
 
-/// What clients were told.
+/// The events that clients got.
 #[derive(Default)]
 struct Walked {
     paths: BTreeMap<u64, Vec<Vertex>>,

@@ -475,7 +475,7 @@ fn a_flow_keeps_to_its_limit_although_its_interests_leave_a_queue_one_after_anot
     for pace in [Pace::Rates, Pace::Cubic] {
         assert_eq!(limited(pace, None), Ok(()), "{pace:?}");
     }
-    // The ledger holds no window against rates that were told, so that only the limit is broken.
+    // The ledger does not compare a window with granted rates, so only the limit is broken.
     let found = limited(Pace::Cubic, Some(Bug::ForgetLimit)).expect_err("there is no limit");
     assert!(found.contains("asks for more than 1000000 bit/s"), "{found}");
 }

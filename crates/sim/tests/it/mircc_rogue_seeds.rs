@@ -154,7 +154,7 @@ impl World {
     }
 }
 
-/// What consumers are told, and what forwarders hold.
+/// The segments that consumers deliver, and the state of forwarders.
 struct Told<'a> {
     world: &'a World,
     contents: Vec<(Payload, usize)>,
@@ -163,7 +163,7 @@ struct Told<'a> {
     bytes_max: usize,
     // Segments whose signature was checked with a key.
     signed: u64,
-    // Segments told by others that are not as they were published.
+    // Segments that other consumers delivered and that differ from the published ones.
     false_segments: u64,
     broken: Option<String>,
 }

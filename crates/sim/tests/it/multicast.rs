@@ -27,13 +27,13 @@ fn config(order: Order) -> Config {
     Config::new(group, slingshot).expect("within the ranges")
 }
 
-/// What members were told, by receiver and life of the sender.
+/// The reports of members, by receiver and incarnation of the sender.
 #[derive(Default)]
 struct Ledger {
     views: BTreeMap<NodeId, Vec<Arc<View>>>,
     excluded: Vec<NodeId>,
     left: Vec<NodeId>,
-    /// True for a delivery, false for a loss, in the order told.
+    /// True for a delivery, false for a loss, in the order of the reports.
     told: BTreeMap<(NodeId, NodeId, Life), Vec<(u64, bool)>>,
     sent: BTreeMap<NodeId, u64>,
     rejected: u64,

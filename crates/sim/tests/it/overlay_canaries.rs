@@ -55,7 +55,7 @@ enum Bug {
     SkipNode,
     /// A node takes itself for responsible for what others look up for their tables.
     SkewTable,
-    /// Nodes that failed are taken for gone for good, with all that they held.
+    /// Nodes accept that failed nodes are lost permanently, with all that they held.
     AcceptLosses,
 }
 

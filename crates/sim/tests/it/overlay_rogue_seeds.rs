@@ -178,7 +178,7 @@ impl World {
     }
 }
 
-/// What the other nodes are told, and what they hold.
+/// The outcomes that the other nodes get, and their state.
 #[derive(Default)]
 struct Told {
     honest: Vec<NodeId>,

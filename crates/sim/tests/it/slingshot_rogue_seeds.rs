@@ -147,11 +147,11 @@ fn late_payload(node: NodeId, group: GroupId, number: u32) -> Payload {
     Payload::from(words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>())
 }
 
-/// What the other members are told, and what they hold.
+/// The reports of the other members, and their state.
 #[derive(Default)]
 struct Told {
     honest: Vec<NodeId>,
-    // By node, whose late packets it was told.
+    // By node, the senders whose late packets it delivered.
     late: BTreeSet<(NodeId, NodeId, Vec<u8>)>,
     delivered: u64,
     lost: u64,

@@ -187,7 +187,7 @@ struct Second {
     /// By the simulator's clock, and by the members' own.
     in_time: u64,
     in_time_measured: u64,
-    /// Recovered, or told lost.
+    /// Recovered, or reported lost.
     missed_measured: u64,
 }
 

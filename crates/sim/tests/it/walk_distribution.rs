@@ -58,7 +58,8 @@ struct Run {
 }
 
 impl Run {
-    /// Until all homes have ended. What was told, and how many walkers queues dropped.
+    /// Runs until all homes have ended. Returns the reported walks, and the number of walkers that
+    /// queues dropped.
     fn run(&self) -> (Seen, u64) {
         let vertices = self.graph.vertices();
         let part = vertices / self.servers;

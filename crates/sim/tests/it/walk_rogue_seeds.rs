@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// What the other nodes are told, and what they hold.
+/// The events that the other nodes get, and their state.
 #[derive(Default)]
 struct Walked {
     honest: Vec<NodeId>,

@@ -9,7 +9,7 @@ use paceline_proto::group::{Config, SendFailure};
 
 use super::{Broken, Rule};
 
-/// Who sent, and to whom.
+/// The sender and the receiver.
 type PairOf = (Member, Member);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,7 +85,7 @@ pub fn with_moves<A: Act>(acts: &mut Vec<(Instant, A)>, nodes: u32, moves: Vec<M
     addresses
 }
 
-/// Lets a node crash at this time, for good.
+/// Lets a node crash permanently at this time.
 pub fn crash_for_good<A: Act>(acts: &mut Vec<(Instant, A)>, node: NodeId, when: Instant) {
     acts.retain_mut(|(at, act)| {
         let is_restart = act.fault_of() == Some(&Fault::Restart(node));
@@ -95,7 +95,7 @@ pub fn crash_for_good<A: Act>(acts: &mut Vec<(Instant, A)>, node: NodeId, when: 
     acts.push((when, A::fault(Fault::Crash(node))));
 }
 
-/// The nodes that crash or leave for good, and when they are gone. A node that leaves is gone
+/// The nodes that crash or leave permanently, and when they are gone. A node that leaves is gone
 /// `leave_within` after its command to leave.
 pub fn gone<A: Act>(
     acts: &mut [(Instant, A)],

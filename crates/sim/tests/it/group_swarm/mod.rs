@@ -442,7 +442,7 @@ pub struct Outcome {
     pub refused: u64,
     /// Messages that strangers sent.
     pub lies: u64,
-    /// Crashes in the midst of a call.
+    /// Crashes within a handler call.
     pub crashed_amid: u64,
     pub is_lost: bool,
 }
@@ -488,7 +488,7 @@ impl Application {
     }
 }
 
-/// Draws messages to one member. Each says from whom, to whom and which it is.
+/// Draws messages to one member. Each names its sender, its receiver and its number.
 struct Directs {
     rng: Rng,
     number: u64,

@@ -45,12 +45,12 @@ pub struct Scenario {
     pub objects: Vec<(u64, usize)>,
     pub fetches: Vec<(Instant, NodeId, Fetch)>,
     pub stops: Vec<(Instant, NodeId, u64)>,
-    /// Faces that are removed for a while, at one end only: when, where, towards whom.
+    /// Faces that are removed for a while, at one end only: time, node, neighbour.
     pub absences: Vec<(Instant, NodeId, NodeId)>,
     /// How long the application takes to consume an event.
     pub consumes_within_ms: u32,
-    /// Consumers to which links that are cut for good leave no path to a producer. Their fetches
-    /// need not complete.
+    /// Consumers that permanent cuts leave without a path to a producer. Their fetches need not
+    /// complete.
     pub cut_off: BTreeSet<NodeId>,
     /// What nodes go by.
     pub clocks: Clocks,
@@ -74,9 +74,9 @@ pub struct Outcome {
     pub full: u64,
     /// Messages that strangers sent.
     pub lies: u64,
-    /// Messages that links did not carry that are cut for good.
+    /// Messages dropped by permanently cut links.
     pub severed: u64,
-    /// Crashes in the midst of a call.
+    /// Crashes within a handler call.
     pub crashed_amid: u64,
     /// The longest time for which nothing came for a fetch that then failed.
     pub silent_max: Duration,

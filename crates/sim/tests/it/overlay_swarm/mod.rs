@@ -26,7 +26,7 @@ pub const FAULTS: u64 = 30_000;
 pub const HEAL: u64 = 45_000;
 /// and what is asked then must be answered within this.
 pub const ANSWER: u64 = 10_000;
-/// Some runs end with a cut for good. After this long both parts take themselves for whole,
+/// Some runs end with a permanent partition. After this long both parts take themselves for whole,
 pub const CUT: u64 = 30_000;
 /// and what is asked then has its outcome, or is given up, within this.
 pub const CUT_ANSWER: u64 = 12_000;
@@ -57,7 +57,7 @@ pub struct Scenario {
     pub writers: u32,
     /// Messages may be lost or late beyond what time-outs allow for.
     pub has_network_faults: bool,
-    /// Nodes that are cut off from the others at the end, for good.
+    /// Nodes that are permanently cut off from the others at the end.
     pub cut_off: Vec<NodeId>,
     /// Nodes with the numbers after those of the overlay that are no part of it.
     pub strangers: u32,
@@ -330,7 +330,7 @@ impl Scenario {
         (0..self.nodes).map(NodeId).filter(is_member).collect()
     }
 
-    /// Cuts the overlay in two for good, and asks both parts for all keys.
+    /// Partitions the overlay permanently, and requests all keys from both parts.
     fn check_cut<P: Host + 'static>(
         &self,
         sim: &mut Sim<'_, P>,
@@ -442,7 +442,7 @@ pub struct Outcome {
     pub ring_checks: u64,
     /// Messages that strangers sent.
     pub lies: u64,
-    /// Crashes in the midst of a call.
+    /// Crashes within a handler call.
     pub crashed_amid: u64,
 }
 

@@ -74,9 +74,9 @@ pub struct Outcome {
     pub overrun: u64,
     /// Messages that strangers sent.
     pub lies: u64,
-    /// Messages that links did not carry that are cut for good.
+    /// Messages dropped by permanently cut links.
     pub severed: u64,
-    /// Crashes in the midst of a call.
+    /// Crashes within a handler call.
     pub crashed_amid: u64,
 }
 
