@@ -33,7 +33,7 @@ pub fn vectors(tree: &Path) -> Result<BTreeMap<String, usize>, String> {
 /// String literals of nothing but hexadecimal digits and white space.
 fn texts(source: &str) -> impl Iterator<Item = String> {
     // A quote inside a literal or a comment shifts what lies between quotes, and a shifted piece is
-    // no hexadecimal text: so pieces need not be told from literals.
+    // no hexadecimal text: so pieces need not be distinguished from literals.
     source.split('"').filter_map(|piece| {
         let text: String = piece.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
         let is_hex = text.len() >= DIGITS_MIN && text.chars().all(|c| c.is_ascii_hexdigit());

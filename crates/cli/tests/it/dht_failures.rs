@@ -141,7 +141,7 @@ fn what_was_acknowledged_is_there_after_the_only_host_is_killed_again_and_again(
         host = HostProcess::start(&place, port, None, &durable);
         all_are_read(&place, &host.seed(), &name, 4000);
 
-        // Killed in the midst of it.
+        // Killed during the load.
         let name = format!("part-{round}.csv");
         entries(&place, &name, 100_000 * (round + 1)..100_000 * (round + 1) + 60_000, 100);
         let mut loading = load(&place, &host.seed(), &name);

@@ -32,7 +32,7 @@ fn hops(name: &str, sets: &[&str], settings: &Settings) -> Result<(Hops, f64), L
     Ok((hops, bits / network.rate.bits_per_second() as f64))
 }
 
-/// Who sends which message to whom in each round, as a run did it: `A(m1) --> B || ..`.
+/// The sender, message and receiver of each transfer in each round of a run: `A(m1) --> B || ..`.
 pub fn round_by_round(topology: Topology, settings: &Settings) -> Result<Vec<String>, LabError> {
     let topology = format!("topology={topology}");
     let sets = [topology.as_str(), "nodes=4", "blocks=2"];

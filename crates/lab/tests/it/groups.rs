@@ -39,7 +39,8 @@ fn a_group_that_forms_on_sockets_delivers_what_the_simulator_delivers() {
 fn a_crash_that_no_message_survives_but_one_is_drawn_and_repaired() {
     let drop_out = simulate(&scenario("group/drop-out", &[]), 1).unwrap();
     assert!(drop_out.figures.iter().all(|figure| figure.pass), "{:?}", drop_out.figures);
-    // Three others are told by flush what the crashed one did not pass on, or by who has it.
+    // By flush or from a holder, three others get the messages that the crashed member did not
+    // forward.
     assert_eq!(value(&drop_out, "messages_missing"), 0.0);
     assert!(value(&drop_out, "latency_max") > 300.0, "{:?}", drop_out.summary);
     let titles: Vec<&str> = drop_out.drawings.iter().map(|plot| plot.title.as_str()).collect();
