@@ -75,9 +75,10 @@ pub(super) fn gossip_time(settings: &Settings, share: f64) -> Option<Duration> {
     let drawn = (config.fanout() as f64).min(others) / others;
     let hit = drawn * has_it * passes.powi(3);
     // P(not back after `k + u` rounds) = ((1 - hit)^k (1 - u hit))^others.
-    let (left, round) = ((1.0 - share).ln() / others, (1.0 - hit).ln());
-    let whole = (left / round).floor();
-    let part = (1.0 - (left - whole * round).exp()) / hit;
+    let left = (1.0 - share).ln() / others;
+    let whole = (left / (1.0 - hit).ln()).floor();
+    // `1 - hit` is 0 between two members without loss, and its logarithm infinite.
+    let part = (1.0 - left.exp() / (1.0 - hit).powf(whole)) / hit;
     let rounds = config.gossip_every().as_secs_f64() * (whole + part);
     Duration::try_from_secs_f64(rounds + 3.0 * conditions.latency.as_secs_f64()).ok()
 }

@@ -441,7 +441,10 @@ mod tests {
         let jobs = jobs();
         let ids: Vec<&str> = jobs.iter().flat_map(|job| &job.asks).map(|ask| &*ask.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
-        assert_eq!(ids.len(), 6 + 13 + 12 + 9 + 6 + 6 + 3 + 2 + 9 + 7 + 7 + 5 + 4 + 1 + 12 + 10);
+        assert_eq!(
+            ids.len(),
+            6 + 13 + 12 + 9 + 6 + 6 + 3 + 2 + 9 + 7 + 7 + 5 + 4 + 1 + 12 + 10 + 3
+        );
         for job in &jobs {
             for quick in [Scale::Full, Scale::Quick].map(|scale| job.quick(scale)) {
                 let scenario = job.load(quick).unwrap();
