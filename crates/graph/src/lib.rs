@@ -1,7 +1,7 @@
 //! Graphs in memory and in files, and random walks over them on one machine.
 //!
 //! A graph is a [`Graph`]. It comes [from files](files), or [from generators](generate); has
-//! [statistics](statistics), and [parts](partition) that servers hold. [`walk::Job`] walks it with
+//! [statistics], and [parts](partition) that servers hold. [`walk::Job`] walks it with
 //! all cores of the machine, each walk on exactly the path that it would take between servers, and
 //! [`corpus`] writes the walks to files.
 
