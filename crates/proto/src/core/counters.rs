@@ -99,59 +99,71 @@ const fn is_same(one: &str, other: &str) -> bool {
 pub struct Counters {
     // A node has a handful of sets, in the order in which they first counted.
     sets: Vec<(&'static CounterSet, Box<[u64]>)>,
+    // Where the counts above zero are: place of the set, place of the counter. A driver asks after
+    // each call whether anything was counted, so that must not take a look at every counter.
+    above_zero: Vec<(usize, usize)>,
 }
 
 impl Counters {
     /// Adds `n` to the counter.
     pub fn add(&mut self, counter: CounterId, n: u64) {
-        let count = &mut self.counts_of(counter.set)[counter.at];
+        if n == 0 {
+            return;
+        }
+        let place = self.place_of(counter.set);
+        let count = &mut self.sets[place].1[counter.at];
+        if *count == 0 {
+            self.above_zero.push((place, counter.at));
+        }
         *count = count.saturating_add(n);
     }
 
-    fn counts_of(&mut self, set: &'static CounterSet) -> &mut [u64] {
-        let at = self.sets.iter().position(|(known, _)| std::ptr::eq(*known, set));
-        let at = at.unwrap_or_else(|| {
+    fn place_of(&mut self, set: &'static CounterSet) -> usize {
+        let place = self.sets.iter().position(|(known, _)| std::ptr::eq(*known, set));
+        place.unwrap_or_else(|| {
             self.sets.push((set, vec![0; set.counters.len()].into()));
             self.sets.len() - 1
-        });
-        &mut self.sets[at].1
+        })
     }
 
     /// Adds every count of `other`.
     pub fn merge(&mut self, other: &Counters) {
-        for (set, counts) in &other.sets {
-            let sums = self.counts_of(set);
-            sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum = sum.saturating_add(*n));
+        for (counter, n) in other.counted() {
+            self.add(counter, n);
         }
     }
 
     /// Adds every count to `total` and starts again from zero, without freeing memory.
     pub fn drain_into(&mut self, total: &mut Counters) {
-        total.merge(self);
-        self.sets.iter_mut().for_each(|(_, counts)| counts.fill(0));
+        for (place, at) in self.above_zero.drain(..) {
+            let (set, counts) = &mut self.sets[place];
+            total.add(CounterId { set, at }, std::mem::take(&mut counts[at]));
+        }
     }
 
     /// The counters that counted something, with their counts.
-    fn counted(&self) -> impl Iterator<Item = (&'static Counter, u64)> {
-        let all = self.sets.iter().flat_map(|(set, counts)| set.counters.iter().zip(counts));
-        all.filter(|(_, n)| **n > 0).map(|(counter, n)| (counter, *n))
+    fn counted(&self) -> impl Iterator<Item = (CounterId, u64)> {
+        self.above_zero.iter().map(|&(place, at)| {
+            let (set, counts) = &self.sets[place];
+            (CounterId { set, at }, counts[at])
+        })
     }
 
     /// The count of the counter of this name; 0 if nothing was counted.
     pub fn count(&self, name: &str) -> u64 {
-        self.counted().find(|(counter, _)| counter.name == name).map_or(0, |(_, n)| n)
+        self.counted().find(|(counter, _)| counter.name() == name).map_or(0, |(_, n)| n)
     }
 
     /// All counters that counted something, sorted by name.
     pub fn sorted(&self) -> Vec<(&'static str, u64)> {
-        let mut counts: Vec<_> = self.counted().map(|(counter, n)| (counter.name, n)).collect();
+        let mut counts: Vec<_> = self.counted().map(|(counter, n)| (counter.name(), n)).collect();
         counts.sort_unstable();
         counts
     }
 
     /// True if nothing was counted.
     pub fn is_empty(&self) -> bool {
-        self.counted().next().is_none()
+        self.above_zero.is_empty()
     }
 }
 
