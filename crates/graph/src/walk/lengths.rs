@@ -92,8 +92,8 @@ pub struct ExactLengths {
 const PARTS: usize = 4;
 
 impl ExactLengths {
-    /// Of walks whose sources are drawn with these weights. Lengths are told apart up to the length
-    /// that a share of `share_min` of all walks reaches.
+    /// Lengths of walks whose sources are drawn with these weights. Lengths beyond the one that a
+    /// share of `share_min` of all walks reaches are counted together.
     ///
     /// A length is drawn before the walk, which also ends at a dead end. So the share of walks of
     /// `k` steps or more is the chance to draw `k` or more, times the share of endless walks that

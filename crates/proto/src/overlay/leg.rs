@@ -9,7 +9,7 @@ fields! {
         #[default]
         0 => Way,
         /// The sender believed the receiver to be responsible. Should it not be, the message goes
-        /// only where it comes nearer to whoever is, and so cannot go in circles.
+        /// only to a node nearer to the responsible one, and so cannot go in circles.
         1 => Last,
     }
 }

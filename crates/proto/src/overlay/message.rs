@@ -58,7 +58,7 @@ fields! {
         1 => Get,
         /// The same as `Locate`, for the table's sake. Counted apart.
         2 => Upkeep,
-        /// To deliver this to whoever is responsible.
+        /// Delivers this to the responsible node.
         3 => Send(value: Arc<Payload> as Arc<Length<MESSAGE_BYTES_MAX>>),
     }
 }

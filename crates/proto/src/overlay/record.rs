@@ -144,7 +144,7 @@ fields! {
         1 => Newer(stamp: Stamp),
         /// There is no room.
         2 => OverQuota,
-        /// The key is none of this node's.
+        /// This node is not responsible for the key.
         3 => Far,
     }
 }

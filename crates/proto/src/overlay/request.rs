@@ -417,7 +417,7 @@ impl Overlay {
         let Some(request) = self.rest().requests.get_mut(name) else {
             return;
         };
-        // A request that was told to wait has not failed.
+        // A request that an answer has put off has not failed.
         if request.is_put_off() {
             request.pauses = request.pauses.saturating_add(1);
         } else {

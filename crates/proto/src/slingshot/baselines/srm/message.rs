@@ -139,14 +139,14 @@ messages! {
         2 => Request {
             /// The view.
             view: ViewId,
-            /// How far who asks is from the sender of the first, in microseconds.
+            /// Delay from the requester to the sender of the first packet, in microseconds.
             distance_us: u32,
             /// The packets.
             names: Names,
         } ["request {view}:{names}"],
-        /// A packet from whoever has it.
+        /// A repair: a packet from a member that holds it.
         3 => Repair {
-            /// How far who repairs is from who asked, in microseconds.
+            /// Delay from the member that repairs to the requester, in microseconds.
             distance_us: u32,
             /// The packet.
             supply: Supply,
