@@ -85,12 +85,14 @@ impl LabError {
         }
     }
 
-    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> LabError {
+    /// Adds the path of a file that could not be read to the system's error.
+    pub fn read(path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_owned();
         move |source| LabError::Read { path, source }
     }
 
-    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> LabError {
+    /// Adds the path of a file that could not be written to the system's error.
+    pub fn write(path: &Path) -> impl FnOnce(io::Error) -> LabError {
         let path = path.to_owned();
         move |source| LabError::Write { path, source }
     }

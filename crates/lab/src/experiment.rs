@@ -98,11 +98,7 @@ pub trait Experiment: Service {
 }
 
 /// A result with figures, each of which says of which run it is.
-pub(crate) fn with_figures(
-    mut result: RunResult,
-    trial: &Trial<'_>,
-    figures: Vec<Figure>,
-) -> RunResult {
+pub fn with_figures(mut result: RunResult, trial: &Trial<'_>, figures: Vec<Figure>) -> RunResult {
     let of_run = |f: Figure| f.with_run(&trial.scenario.name, trial.seed, &result);
     result.figures = figures.into_iter().map(of_run).collect();
     result

@@ -10,6 +10,7 @@ use crate::LabError;
 use crate::figure::Figure;
 use crate::report::Report;
 use crate::run::{FORMAT, Manifest, Metric, Run, RunResult, parse_series, series_csv};
+use crate::scenario::Catalog;
 
 /// Where a run folder goes. An existing run is never overwritten.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +30,11 @@ struct Summary {
 }
 
 impl Run {
-    /// Writes the folder, report included, and returns where it is.
-    pub fn write(&self, place: &Place) -> Result<PathBuf, LabError> {
+    /// Writes the folder, report included, and returns where it is. The catalog is that of the
+    /// run's scenario.
+    pub fn write(&self, place: &Place, catalog: &'static Catalog) -> Result<PathBuf, LabError> {
         let folder = self.make_folder(place)?;
-        self.write_files(&folder)?;
+        self.write_files(&folder, catalog)?;
         Ok(folder)
     }
 
@@ -100,10 +102,16 @@ impl Run {
         Ok(Run { manifest, scenario_toml: read("run.toml")?, result })
     }
 
-    /// Rewrites `report.html` of an existing folder, and returns its path.
-    pub fn write_report(&self, folder: &Path) -> Result<PathBuf, LabError> {
+    /// Rewrites `report.html` of an existing folder, and returns its path. The catalog is that of
+    /// the run's scenario.
+    pub fn write_report(
+        &self,
+        folder: &Path,
+        catalog: &'static Catalog,
+    ) -> Result<PathBuf, LabError> {
         let path = folder.join("report.html");
-        fs::write(&path, Report::of_run(self).to_html()).map_err(LabError::write(&path))?;
+        fs::write(&path, Report::of_run(self, catalog).to_html())
+            .map_err(LabError::write(&path))?;
         Ok(path)
     }
 
@@ -113,7 +121,7 @@ impl Run {
         pretty(&Summary { metrics, figures, starved: self.result.starved.clone() })
     }
 
-    fn write_files(&self, folder: &Path) -> Result<(), LabError> {
+    fn write_files(&self, folder: &Path, catalog: &'static Catalog) -> Result<(), LabError> {
         let write = |name: &str, text: String| {
             let path = folder.join(name);
             fs::write(&path, text).map_err(LabError::write(&path))
@@ -125,7 +133,7 @@ impl Run {
         if !self.result.drawings.is_empty() {
             write("drawings.json", pretty(&self.result.drawings))?;
         }
-        self.write_report(folder)?;
+        self.write_report(folder, catalog)?;
         write("manifest.json", pretty(&self.manifest))
     }
 
@@ -179,10 +187,10 @@ mod tests {
     use super::*;
     use crate::plot::{Axis, Mark, Plot};
     use crate::run::{Sample, WorldKind};
-    use crate::scenario::ScenarioFile;
+    use crate::scenario::sample::CATALOG;
 
     fn run() -> Run {
-        let scenario = ScenarioFile::load("chain/ten").unwrap().resolve().unwrap();
+        let scenario = CATALOG.load("chain/ten").unwrap().resolve().unwrap();
         let result = RunResult {
             figures: vec![Figure::new("chain/rate", 117.0, "MB/s").with_band(110.0, 120.0)],
             summary: vec![
@@ -208,7 +216,7 @@ mod tests {
     fn a_folder_holds_the_run_and_gives_it_back() {
         let place = tempfile::tempdir().unwrap();
         let run = run();
-        let folder = run.write(&Place::Under(place.path().into())).unwrap();
+        let folder = run.write(&Place::Under(place.path().into()), &CATALOG).unwrap();
         assert_eq!(folder.file_name().unwrap(), "chain-ten-5-1");
         let mut names: Vec<_> =
             fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
@@ -229,8 +237,7 @@ mod tests {
         assert_eq!(back.result.figures, run.result.figures);
         assert_eq!(back.result.series, run.result.series);
         assert!(back.result.summary[1].value.is_nan());
-        let again =
-            ScenarioFile::parse("run.toml", &back.scenario_toml).unwrap().resolve().unwrap();
+        let again = CATALOG.parse("run.toml", &back.scenario_toml).unwrap().resolve().unwrap();
         assert_eq!((again.seed, again.name.as_str()), (5, "chain/ten"));
     }
 
@@ -238,13 +245,13 @@ mod tests {
     fn no_run_is_overwritten() {
         let place = tempfile::tempdir().unwrap();
         let under = Place::Under(place.path().into());
-        let first = run().write(&under).unwrap();
-        let second = run().write(&under).unwrap();
+        let first = run().write(&under, &CATALOG).unwrap();
+        let second = run().write(&under, &CATALOG).unwrap();
         assert_eq!(second.file_name().unwrap(), "chain-ten-5-2");
-        let error = run().write(&Place::At(first)).unwrap_err();
+        let error = run().write(&Place::At(first), &CATALOG).unwrap_err();
         assert!(matches!(error, LabError::Exists { .. }) && error.exit_status() == 2);
         let fresh = place.path().join("deep/fresh");
-        assert_eq!(run().write(&Place::At(fresh.clone())).unwrap(), fresh);
+        assert_eq!(run().write(&Place::At(fresh.clone()), &CATALOG).unwrap(), fresh);
     }
 
     #[test]
@@ -268,7 +275,7 @@ mod tests {
             said(place.path()),
             "T/manifest.json: not the manifest of a run: it has no format"
         );
-        let folder = run().write(&Place::At(place.path().join("good"))).unwrap();
+        let folder = run().write(&Place::At(place.path().join("good")), &CATALOG).unwrap();
         fs::write(folder.join("series.csv"), "run,time_s,node,metric,value\nx\n").unwrap();
         assert_eq!(said(&folder), "T/good/series.csv: damaged: line 2: not five fields: `x`");
     }

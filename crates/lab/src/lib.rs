@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod catalog;
 pub mod chain;
 pub mod counters;
 mod error;
@@ -15,16 +16,17 @@ pub mod figure;
 pub mod folder;
 pub mod group;
 pub mod kinds;
-mod machine;
+pub mod machine;
 pub mod mircc;
 pub mod overlay;
-mod parallel;
+pub mod parallel;
 pub mod plot;
 mod progress;
 pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;
+mod scenarios;
 pub mod schema;
 pub mod services;
 pub mod slingshot;
@@ -37,7 +39,7 @@ pub mod world;
 
 pub use error::LabError;
 pub use machine::Machine;
-pub use progress::{Progress, Quiet};
+pub use progress::{Progress, Quiet, Seconds};
 pub use services::serve_control;
 
 use std::path::Path;

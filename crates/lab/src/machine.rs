@@ -1,3 +1,5 @@
+//! The machine, its memory, and the processor time that is used.
+
 use std::fs;
 use std::time::Duration;
 
@@ -69,17 +71,17 @@ fn bytes(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Runnable threads, averaged over 1, 5 and 15 minutes; none where the system does not say.
-pub(crate) fn load_average() -> Option<[f64; 3]> {
+pub fn load_average() -> Option<[f64; 3]> {
     averages(&fs::read_to_string("/proc/loadavg").ok()?)
 }
 
 /// Memory of this process in RAM, bytes; none where the system does not say.
-pub(crate) fn resident_bytes() -> Option<u64> {
+pub fn resident_bytes() -> Option<u64> {
     bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS")
 }
 
 /// The most memory that this process ever held in RAM, bytes; none where the system does not say.
-pub(crate) fn resident_bytes_max() -> Option<u64> {
+pub fn resident_bytes_max() -> Option<u64> {
     bytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
@@ -89,19 +91,19 @@ fn averages(loadavg: &str) -> Option<[f64; 3]> {
 }
 
 /// Memory that programs may still take, bytes; none where the system does not say.
-pub(crate) fn available_bytes() -> Option<u64> {
+pub fn available_bytes() -> Option<u64> {
     bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
 /// Resets the peak memory of this process to the memory that it holds now; false where the system
 /// does not support that.
-pub(crate) fn forget_peak() -> bool {
+pub fn forget_peak() -> bool {
     fs::write("/proc/self/clear_refs", "5").is_ok()
 }
 
 /// Processor time that this process has used, user and system, in steps of 10 ms; zero where
 /// the kernel does not say.
-pub(crate) fn process_cpu() -> Duration {
+pub fn process_cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The second field is a name in parentheses and may hold spaces; times are fields 14 and 15.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
@@ -111,7 +113,7 @@ pub(crate) fn process_cpu() -> Duration {
 }
 
 /// Processor time that this thread has used, user and system; zero where the kernel does not say.
-pub(crate) fn thread_cpu() -> Duration {
+pub fn thread_cpu() -> Duration {
     let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = told.split_whitespace().next().and_then(|number| number.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))

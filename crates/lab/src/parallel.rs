@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Runs jobs, as many at a time as there are threads, and gives their results in the order of the
 /// jobs. The costliest are begun first, so that none of them is left to one thread at the end.
-pub(crate) fn costliest_first<J: Sync, R: Send>(
+pub fn costliest_first<J: Sync, R: Send>(
     jobs: &[J],
     cost: impl Fn(&J) -> u64,
     run: impl Fn(&J) -> R + Sync,

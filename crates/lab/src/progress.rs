@@ -30,7 +30,7 @@ impl Progress for Quiet {}
 const SHOWN_OVER: Duration = Duration::from_secs(2);
 
 /// Tells of the seconds of a run in real time, and that it is over when dropped.
-pub(crate) struct Seconds<'a> {
+pub struct Seconds<'a> {
     progress: &'a dyn Progress,
     told: u64,
     // 0 for a short run, which shows no progress.
@@ -38,7 +38,8 @@ pub(crate) struct Seconds<'a> {
 }
 
 impl<'a> Seconds<'a> {
-    pub(crate) fn start(progress: &'a dyn Progress, len: Duration, what: &str) -> Seconds<'a> {
+    /// Shows the progress of a run of this length.
+    pub fn start(progress: &'a dyn Progress, len: Duration, what: &str) -> Seconds<'a> {
         let len = if len > SHOWN_OVER { len.as_secs_f64().ceil() as u64 } else { 0 };
         if len > 0 {
             progress.start(len, &format!("{what}, seconds"));
@@ -47,7 +48,7 @@ impl<'a> Seconds<'a> {
     }
 
     /// So much of the run is over.
-    pub(crate) fn reach(&mut self, elapsed: Duration) {
+    pub fn reach(&mut self, elapsed: Duration) {
         let new = elapsed.as_secs().min(self.len).saturating_sub(self.told);
         if new > 0 {
             self.told += new;

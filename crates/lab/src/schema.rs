@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::scenario::{Described, Form, ScenarioFile};
+use crate::catalog::CATALOG;
+use crate::scenario::{Described, Form};
 use crate::services::{Row, SERVICES};
 
 /// One key, with all its descriptions.
@@ -33,7 +34,7 @@ const FAULTS: [&str; 5] = [
 
 /// Reads a sample with an override, and adds what it was asked for.
 fn explore(row: &Row, text: &str, set: Option<&str>, out: &mut Properties) {
-    let file = ScenarioFile::parse("sample.toml", text).and_then(|file| file.with_sets(set));
+    let file = CATALOG.parse("sample.toml", text).and_then(|file| file.with_sets(set));
     let Ok(scenario) = file.and_then(|file| file.resolve()) else {
         return;
     };
@@ -189,7 +190,6 @@ mod tests {
     use regex_lite::Regex;
 
     use super::*;
-    use crate::scenario::{builtin_names, builtin_text};
 
     /// The first reason why a value is not as a schema of this module says; enough of draft 7 for
     /// what [`schema`] uses.
@@ -273,8 +273,8 @@ mod tests {
     #[test]
     fn every_built_in_scenario_is_as_the_schema_says_and_a_wrong_key_is_not() {
         let schema = schema();
-        for name in builtin_names() {
-            let scenario = json_of(builtin_text(name).unwrap());
+        for name in CATALOG.scenario_names() {
+            let scenario = json_of(CATALOG.scenario_text(name).unwrap());
             assert_eq!(fault(&schema, &scenario, name), None);
             for table in ["topology", "protocol", "workload"] {
                 let mut wrong = scenario.clone();
@@ -306,7 +306,7 @@ mod tests {
         assert!(chain["hop_bytes"]["description"].as_str().unwrap().starts_with("Bytes of a hop"));
         // Keys that only one network or walk is asked for are there as well.
         let of = |kind: &str, table: &str, key: &str| {
-            let at = crate::kinds::names().position(|known| known == kind).unwrap();
+            let at = CATALOG.kind_names().position(|known| known == kind).unwrap();
             !services[at]["properties"][table]["properties"][key].is_null()
         };
         assert!(of("mircc", "workload", "upper") && of("mircc", "workload", "short"));

@@ -1,6 +1,7 @@
 //! The services that the lab runs, one row each: the one place where a protocol is chosen by name.
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::chain::{self, Broadcast};
 use crate::experiment::Experiment;
 use crate::group::{self, Members};
@@ -129,7 +130,7 @@ pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
 /// # Errors
 /// The errors that are also reported to the parent.
 pub fn serve_control() -> Result<(), LabError> {
-    match Prepared::by_parent()? {
+    match Prepared::by_parent(&CATALOG)? {
         Some(prepared) => (row_of(prepared.scenario()).serve)(prepared),
         None => Ok(()),
     }
@@ -144,7 +145,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::kinds;
 
     #[test]
     fn an_unknown_reproduction_suggests_the_known_one() {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn each_kind_and_each_reproduction_is_there_once() {
         let run: Vec<&str> = SERVICES.iter().flat_map(|row| row.kinds).copied().collect();
-        assert_eq!(run, kinds::names().collect::<Vec<_>>());
+        assert_eq!(run, CATALOG.kind_names().collect::<Vec<_>>());
         assert_eq!(run.iter().collect::<BTreeSet<_>>().len(), run.len());
         let names: BTreeSet<&str> = reproductions().map(|one| one.name).collect();
         assert_eq!(names.len(), SERVICES.len());

@@ -8,6 +8,7 @@ use std::time::Instant as WallClock;
 use paceline_proto::chain::Topology;
 use serde::Serialize;
 
+use crate::catalog::CATALOG;
 use crate::figure::number;
 use crate::figure::{Figure, Scale, Settings};
 use crate::folder::Place;
@@ -17,7 +18,6 @@ use crate::progress::Progress;
 use crate::report::{Report, Section};
 use crate::reproduce::{self, Reproduced, Reproduction};
 use crate::run::RunResult;
-use crate::scenario::ScenarioFile;
 use crate::services::reproductions;
 use crate::standing::{Tally, summary};
 use crate::{LabError, run_on_sockets};
@@ -146,7 +146,7 @@ fn broadcasts(
     progress: &dyn Progress,
 ) -> Result<Broadcasts, LabError> {
     let sets = [format!("protocol.topology={topology}"), format!("workload.senders={senders}")];
-    let scenario = Arc::new(ScenarioFile::load("chain/tour")?.with_sets(sets)?.resolve()?);
+    let scenario = Arc::new(CATALOG.load("chain/tour")?.with_sets(sets)?.resolve()?);
     let nodes = scenario.topology.nodes;
     let result = run_on_sockets(scenario, 1, None, progress)?;
     let value = |name| metric(&result, name);

@@ -1,4 +1,4 @@
-use paceline_lab::scenario::{ScenarioFile, builtin_names};
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::services::reproductions;
 use paceline_lab::table::table_within;
 use serde::Serialize;
@@ -30,8 +30,8 @@ struct Document {
 /// Does it.
 pub fn run(_args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let mut document = Document { scenarios: Vec::new(), reproductions: Vec::new() };
-    for name in builtin_names() {
-        let about = ScenarioFile::load(name)?.resolve()?.about;
+    for name in CATALOG.scenario_names() {
+        let about = CATALOG.load(name)?.resolve()?.about;
         document.scenarios.push(Entry { name: name.to_owned(), about });
     }
     for reproduction in reproductions() {

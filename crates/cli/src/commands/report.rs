@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use paceline_lab::LabError;
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::report::Report;
 use paceline_lab::run::Run;
 use paceline_lab::sweep::{self, Plan};
@@ -40,7 +41,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         None => newest(&runs())?,
     };
     let report = if folder.join("sweep.toml").is_file() {
-        let plan = Plan::of_folder(&folder)?;
+        let plan = Plan::of_folder(&folder, &CATALOG)?;
         let cells = sweep::merge(&plan, std::slice::from_ref(&folder))?;
         let path = folder.join("report.html");
         std::fs::write(&path, Report::of_sweep(&plan, &cells).to_html())
@@ -50,7 +51,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         // Its curves are of runs that are not kept: the report is as `reproduce` or `tour` left it.
         folder.join("report.html")
     } else {
-        Run::read(&folder)?.write_report(&folder)?
+        Run::read(&folder)?.write_report(&folder, &CATALOG)?
     };
     ui.document(&Document {
         folder: folder.display().to_string(),

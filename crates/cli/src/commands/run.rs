@@ -2,10 +2,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Figure, number};
 use paceline_lab::folder::Place;
 use paceline_lab::run::{Metric, Run, RunResult, WorldKind};
-use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::scenario::Scenario;
 use paceline_lab::simulate_watched;
 use paceline_lab::table::table;
 use serde::Serialize;
@@ -89,7 +90,7 @@ struct Document<'a> {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let mut file = ScenarioFile::load(&args.scenario)?.with_sets(&args.sets)?;
+    let mut file = CATALOG.load(&args.scenario)?.with_sets(&args.sets)?;
     if args.check_wire {
         file.set("protocol.check_wire=true")?;
     }
@@ -111,7 +112,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         }
     };
     let run = Run::new(&scenario, seed, world, result);
-    let folder = run.write(&args.out.map_or(Place::Under(runs()), Place::At))?;
+    let folder = run.write(&args.out.map_or(Place::Under(runs()), Place::At), &CATALOG)?;
     let (manifest, result) = (&run.manifest, &run.result);
     ui.document(&Document {
         scenario: &manifest.scenario,

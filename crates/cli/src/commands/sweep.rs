@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Figure, number};
 use paceline_lab::report::Report;
-use paceline_lab::scenario::ScenarioFile;
 use paceline_lab::sweep::{self, FinishedCell, Options, Plan, Shard};
 use paceline_lab::{LabError, simulate};
 use serde::Serialize;
@@ -71,7 +71,7 @@ struct Document<'a> {
 
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let file = ScenarioFile::load(&args.scenario)?.with_sets(&args.sets)?;
+    let file = CATALOG.load(&args.scenario)?.with_sets(&args.sets)?;
     let plan = Plan::new(&file)?;
     let folder = args.out.unwrap_or_else(|| {
         let name = plan.name().replace(['/', '\\'], "-");

@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use super::netns;
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::chain::Broadcast;
 use crate::group::Members;
 use crate::machine::load_average;
 use crate::progress::Progress;
-use crate::scenario::{Rate, Scenario, ScenarioFile};
+use crate::scenario::{Rate, Scenario};
 use crate::world::{Launch, Outcome, Sockets, Trial, Workload, node_command, run_processes};
 
 /// How members know each other.
@@ -191,7 +192,7 @@ fn scenario(plan: &BenchPlan) -> Result<Scenario, LabError> {
          [workload]\nsenders = {senders}\nsize = \"{size}B\"\nstart = \"{start_ms}ms\"\n{quiet}\
          [measure]\nwarmup = \"{warmup_ms}ms\"\n"
     );
-    ScenarioFile::parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
+    CATALOG.parse("bench broadcast", &text)?.with_sets(&plan.sets)?.resolve()
 }
 
 fn row(plan: &BenchPlan, broadcast: &Broadcast, outcome: &Outcome) -> Result<BenchRow, LabError> {

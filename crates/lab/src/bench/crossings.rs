@@ -7,10 +7,10 @@ use paceline_proto::walk::Waits;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::machine::load_average;
 use crate::progress::Progress;
-use crate::scenario::ScenarioFile;
 use crate::walk::{Home, Measured, Walking};
 use crate::world::{Launch, Sockets, Trial, World, node_command};
 
@@ -237,7 +237,7 @@ fn run_variant(
         }
         Shape::Short => sets.push(format!("walks={}", plan.short_walks)),
     }
-    let scenario = ScenarioFile::load("walk/crossings")?.with_sets(&sets)?.resolve()?;
+    let scenario = CATALOG.load("walk/crossings")?.with_sets(&sets)?.resolve()?;
     let command = |_| node_command(program);
     let datagrams_together_max = Some(variant.datagrams_together_max);
     let sockets = |_| Sockets { datagrams_together_max, ..Sockets::default() };

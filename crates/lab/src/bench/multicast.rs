@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use super::netns;
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::run::RunResult;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::Scenario;
 use crate::slingshot;
 use crate::world::{Launch, Sockets, Trial, World, node_command};
 
@@ -191,7 +192,7 @@ fn scenario(plan: &MulticastPlan, setting: RepairSetting) -> Result<Scenario, La
          start = \"{start_ms}ms\"\n\
          [measure]\nwarmup = \"{around_ms}ms\"\ndrain = \"{around_ms}ms\"\n"
     );
-    ScenarioFile::parse("bench multicast", &text)?.with_sets(&plan.sets)?.resolve()
+    CATALOG.parse("bench multicast", &text)?.with_sets(&plan.sets)?.resolve()
 }
 
 fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> MulticastRow {

@@ -9,13 +9,13 @@ use paceline_proto::overlay::Algorithm;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::machine::{process_cpu, resident_bytes_max};
 use crate::overlay::Requests;
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::run::RunResult;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 /// One row: an algorithm, or all of them.
@@ -90,7 +90,7 @@ fn hops(algorithm: &Algorithm) -> u64 {
 
 fn measure(algorithm: Algorithm, keys: usize) -> Result<Row, LabError> {
     let sets = [format!("algorithm={algorithm}"), format!("keys={keys}"), "tables=ideal".into()];
-    let scenario = ScenarioFile::load("overlay/packets")?.with_sets(sets)?.resolve()?;
+    let scenario = CATALOG.load("overlay/packets")?.with_sets(sets)?.resolve()?;
     let result = Requests::run(&Trial::simulated(&scenario, scenario.seed))?;
     let ratio = |grouping: &str| {
         let id = format!("overlay/packets/{algorithm}/recursive/{grouping}");

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::machine::load_average;
 use crate::progress::Progress;
 use crate::run::RunResult;
-use crate::scenario::ScenarioFile;
 use crate::walk::{Method, Walking};
 use crate::world::{Trial, World};
 
@@ -125,7 +125,7 @@ fn run_method(
         time("gap", 49),
         time("start_gap", 10),
     ];
-    let scenario = ScenarioFile::load("walk/e1")?.with_sets(&sets)?.resolve()?;
+    let scenario = CATALOG.load("walk/e1")?.with_sets(&sets)?.resolve()?;
     let simulated = Trial::simulated(&scenario, plan.seed);
     let run = Walking::run(&match program {
         Some(_) => Trial { world: World::Loopback { program }, ..simulated },

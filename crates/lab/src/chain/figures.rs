@@ -9,10 +9,11 @@ use super::ring::letter;
 use super::setting::{limit_bytes_per_second, setting, topology_name};
 use super::{Broadcast, Measure};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Scale, Settings};
 use crate::progress::Progress;
-use crate::scenario::{Scenario, ScenarioFile, Senders};
+use crate::scenario::{Scenario, Senders};
 use crate::world::Trial;
 
 /// The figures that a scenario asks for.
@@ -271,7 +272,7 @@ pub(super) fn reproduce(
         if progress.stopped() {
             break;
         }
-        let mut file = ScenarioFile::load(name)?.with_sets(&sets)?;
+        let mut file = CATALOG.load(name)?.with_sets(&sets)?;
         for set in &settings.sets {
             file.set(set)?;
         }

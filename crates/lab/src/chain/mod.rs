@@ -167,7 +167,7 @@ impl Service for Broadcast {
 
 impl Broadcast {
     /// The senders that are not quiet.
-    pub(crate) fn saturating_nodes(&self) -> Vec<NodeId> {
+    pub fn saturating_nodes(&self) -> Vec<NodeId> {
         let senders = self.plan.senders.nodes(self.view.len() as u32);
         senders.into_iter().filter(|node| !self.plan.quiet.contains(node)).collect()
     }

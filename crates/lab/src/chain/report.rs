@@ -8,12 +8,12 @@ use rayon::prelude::*;
 use super::setting::limit_bytes_per_second;
 use super::{Broadcast, rounds};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Scale, Settings, number};
 use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
 use crate::report::Section;
-use crate::scenario::ScenarioFile;
 use crate::sweep::Plan;
 use crate::world::Trial;
 
@@ -206,7 +206,7 @@ impl Curves {
     /// Runs the sweep of `chain/throughput` at a shorter duration: the rate is steady early.
     fn measure(settings: &Settings, progress: &dyn Progress) -> Result<Curves, LabError> {
         let sets = ["duration=150ms", "measure.warmup=50ms"];
-        let plan = Plan::new(&ScenarioFile::load("chain/throughput")?.with_sets(sets)?)?;
+        let plan = Plan::new(&CATALOG.load("chain/throughput")?.with_sets(sets)?)?;
         progress.start(plan.cells().len() as u64, "curves");
         let one = |cell: &crate::sweep::Cell| -> Result<_, LabError> {
             if progress.stopped() {

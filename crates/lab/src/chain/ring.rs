@@ -135,12 +135,12 @@ impl Hops {
 #[cfg(test)]
 mod tests {
     use super::super::Broadcast;
+    use crate::catalog::CATALOG;
     use crate::experiment::Experiment;
-    use crate::scenario::ScenarioFile;
     use crate::world::Trial;
 
     fn titles(name: &str) -> (Vec<String>, usize) {
-        let scenario = ScenarioFile::load(name).unwrap().resolve().unwrap();
+        let scenario = CATALOG.load(name).unwrap().resolve().unwrap();
         let result = Broadcast::run(&Trial::simulated(&scenario, 1)).unwrap();
         let plots = crate::report::series_plots(&result.series).len();
         (result.drawings.iter().map(|plot| plot.title.clone()).collect(), plots)
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_short_run_has_a_line_of_many_points_and_its_rate_is_right() {
-        let scenario = ScenarioFile::load("chain/ten").unwrap().resolve().unwrap();
+        let scenario = CATALOG.load("chain/ten").unwrap().resolve().unwrap();
         let result = Broadcast::run(&Trial::simulated(&scenario, 1)).unwrap();
         let of_first: Vec<f64> =
             result.series.iter().filter(|s| s.node == Some(0)).map(|s| s.value).collect();

@@ -7,10 +7,10 @@ use super::Broadcast;
 use super::ring::{Hop, Hops, letter};
 use super::simulated::simulate_one;
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::figure::Settings;
 use crate::plot::{Axis, Plot};
 use crate::report::Section;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 const ROUNDS: &str = "Who sends what to whom in each round, as the run did it: two messages of A \
@@ -22,7 +22,7 @@ const LINKS: &str = "Bytes that each member sends by its link to the switch whil
 
 /// One run of a scenario, and its hops.
 fn hops(name: &str, sets: &[&str], settings: &Settings) -> Result<(Hops, f64), LabError> {
-    let scenario = ScenarioFile::load(name)?.with_sets(sets)?.resolve()?;
+    let scenario = CATALOG.load(name)?.with_sets(sets)?.resolve()?;
     let broadcast = Broadcast::read(&scenario)?;
     let seed = settings.seed.unwrap_or(scenario.seed);
     let (_, _, hops) = simulate_one(&broadcast, &Trial::simulated(&scenario, seed))?;

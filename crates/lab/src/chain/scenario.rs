@@ -232,14 +232,14 @@ pub(crate) fn read_window(table: &mut Table<'_>, scenario: &Scenario) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     #[test]
     fn quiet_members_send_seldom_and_are_measured_apart() {
         let text = "duration = \"600ms\"\n[topology]\nnodes = 4\nrate = \"100Mbit\"\n\
                     [protocol]\nkind = \"chain\"\n[workload]\nsenders = \"all\"\nquiet = [1]\n\
                     quiet_rate = \"50/s\"\n[measure]\nwarmup = \"100ms\"\n";
-        let scenario = ScenarioFile::parse("t.toml", text).unwrap().resolve().unwrap();
+        let scenario = CATALOG.parse("t.toml", text).unwrap().resolve().unwrap();
         let broadcast = Broadcast::read(&scenario).unwrap();
         let saturating: Vec<u32> = broadcast.saturating_nodes().iter().map(|node| node.0).collect();
         assert_eq!((saturating, broadcast.limit(1.0)), (vec![0, 2, 3], 1.0));
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        for (table, key) in crate::kinds::keys("chain").all() {
+        for (table, key) in crate::catalog::CATALOG.keys("chain").all() {
             let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"chain\"";
-            let scenario = ScenarioFile::parse("t.toml", text).unwrap();
+            let scenario = CATALOG.parse("t.toml", text).unwrap();
             // No key accepts a value of this type, so the code that reads the key reports an error.
             let path = format!("{table}.{key}=1979-05-27");
             let set = scenario.with_sets([&path]).unwrap();
@@ -265,7 +265,7 @@ mod tests {
             assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
             assert!(!error.contains("unknown key"), "{path}: {error}");
         }
-        let file = ScenarioFile::load("chain/ten").unwrap().with_sets(["check_wire=true"]).unwrap();
+        let file = CATALOG.load("chain/ten").unwrap().with_sets(["check_wire=true"]).unwrap();
         assert!(Broadcast::read(&file.resolve().unwrap()).unwrap().plan().check_wire);
     }
 }

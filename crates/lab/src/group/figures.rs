@@ -8,11 +8,12 @@ use paceline_proto::core::Instant;
 use super::measured::Measured;
 use super::{Measure, Members};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::chain::NodeLedger;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Scale, Settings};
 use crate::progress::Progress;
-use crate::scenario::{Fault, Scenario, ScenarioFile};
+use crate::scenario::{Fault, Scenario};
 use crate::world::Trial;
 
 /// From a crash until the others notice, at most, by default.
@@ -136,7 +137,7 @@ pub(super) fn reproduce(
         if progress.stopped() {
             break;
         }
-        let file = ScenarioFile::load(name)?.with_sets(&settings.sets)?;
+        let file = CATALOG.load(name)?.with_sets(&settings.sets)?;
         let scenario = file.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
         let result = Members::run(&Trial::simulated(&scenario, seed))?;

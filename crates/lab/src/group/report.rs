@@ -3,12 +3,12 @@
 use super::Members;
 use super::figures::SCENARIOS;
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Settings};
 use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
 use crate::report::Section;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 const DROP_OUT: &str = "On a chain every member forwards what it gets, so what if a member drops \
@@ -34,7 +34,7 @@ pub(super) fn sections(
         ("group/drop-out", "A member drops out", DROP_OUT),
         ("group/origin-dies", "The sender drops out", ORIGIN_DIES),
     ] {
-        let scenario = ScenarioFile::load(name)?.with_sets(&settings.sets)?.resolve()?;
+        let scenario = CATALOG.load(name)?.with_sets(&settings.sets)?.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
         let plots = Members::run(&Trial::simulated(&scenario, seed))?.drawings;
         let (heading, text) = (heading.to_owned(), text.to_owned());

@@ -86,13 +86,13 @@ fn read_membership(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"";
-        for (table, key) in crate::kinds::keys("group").all() {
-            let scenario = ScenarioFile::parse("t.toml", text).unwrap();
+        for (table, key) in crate::catalog::CATALOG.keys("group").all() {
+            let scenario = CATALOG.parse("t.toml", text).unwrap();
             // No key accepts a value of this type, so the code that reads the key reports an error.
             let path = format!("{table}.{key}=1979-05-27");
             let set = scenario.with_sets([&path]).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_knob_of_the_detector_that_cannot_work_is_named() {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nprobe_every = \"100ms\"";
-        let scenario = ScenarioFile::parse("t.toml", text).unwrap().resolve().unwrap();
+        let scenario = CATALOG.parse("t.toml", text).unwrap().resolve().unwrap();
         let said = Members::read(&scenario).unwrap_err().to_string();
         assert!(said.starts_with("t.toml:5:15: probe_every is 100ms"), "{said}");
     }
@@ -116,7 +116,7 @@ mod tests {
             let text = format!(
                 "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nlink_dead_after = \"{time}\""
             );
-            let scenario = ScenarioFile::parse("t.toml", &text).unwrap().resolve().unwrap();
+            let scenario = CATALOG.parse("t.toml", &text).unwrap().resolve().unwrap();
             Members::read(&scenario).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(read("7s"), Ok(()));

@@ -1,7 +1,7 @@
 use paceline_proto::chain::Config;
 use paceline_proto::core::Knobs;
 
-use super::Keys;
+use crate::scenario::Keys;
 
 /// The keys of a broadcast's tables.
 pub(super) const KEYS: Keys = Keys {

@@ -2,8 +2,8 @@ use paceline_proto::core::Knobs;
 use paceline_proto::group::Config;
 use paceline_proto::{chain, detector};
 
-use super::Keys;
 use super::chain::{MEASURE_KEYS, PROTOCOL_KEYS, RENAMED, WORKLOAD_KEYS};
+use crate::scenario::Keys;
 
 /// The keys of a group's tables: a broadcast's, and some more.
 pub(super) const KEYS: Keys = Keys {

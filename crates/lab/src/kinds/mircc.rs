@@ -1,7 +1,7 @@
 use paceline_proto::core::Knobs;
 use paceline_proto::mircc::{Config, ControllerConfig, ShaperConfig};
 
-use super::Keys;
+use crate::scenario::Keys;
 
 /// The keys of scenarios of named data.
 pub(super) const KEYS: Keys = Keys {

@@ -1,5 +1,5 @@
-//! The kinds of `[protocol]`, as data: the keys of their scenarios. A service reads these keys;
-//! [`services`](crate::services) finds the service by the kind's name.
+//! The kinds of `[protocol]`, as data: the keys of their scenarios. A service reads these keys; the
+//! catalog gives them to the readers of scenarios.
 
 mod chain;
 mod group;
@@ -8,28 +8,7 @@ mod overlay;
 pub(crate) mod slingshot;
 mod walk;
 
-use paceline_proto::core::knobs::Knob;
-
-/// A value of `[protocol] kind`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ServiceKind {
-    /// The value.
-    pub(crate) name: &'static str,
-    /// The keys that its own tables accept, so that an override may leave out the table's name.
-    pub(crate) keys: Keys,
-    /// True if its nodes send each other streams.
-    pub(crate) sends_streams: bool,
-}
-
-impl ServiceKind {
-    const fn of_streams(name: &'static str, keys: Keys) -> ServiceKind {
-        ServiceKind { name, keys, sends_streams: true }
-    }
-
-    const fn of_datagrams(name: &'static str, keys: Keys) -> ServiceKind {
-        ServiceKind { name, keys, sends_streams: false }
-    }
-}
+use crate::scenario::ServiceKind;
 
 /// All kinds, in the order in which messages list them.
 pub(crate) static KINDS: &[ServiceKind] = &[
@@ -47,53 +26,11 @@ pub(crate) static KINDS: &[ServiceKind] = &[
     ServiceKind::of_streams("walk", walk::KEYS),
 ];
 
-/// The values of `[protocol] kind`.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|kind| kind.name)
-}
-
-/// The kind of this name.
-pub(crate) fn find(name: &str) -> Option<&'static ServiceKind> {
-    KINDS.iter().find(|kind| kind.name == name)
-}
-
-/// The keys that the own tables of this kind accept; none if there is no such kind.
-pub(crate) fn keys(name: &str) -> Keys {
-    find(name).map_or(Keys::NONE, |kind| kind.keys)
-}
-
-/// The keys that the tables of a service accept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys {
-    /// Tables, each with keys that the service reads by name.
-    pub(crate) named: &'static [(&'static str, &'static [&'static str])],
-    /// Knobs, which are keys of `[protocol]`.
-    pub(crate) knobs: &'static [&'static [Knob]],
-    /// Former names of keys of `[protocol]`, each with its present one.
-    pub(crate) renamed: &'static [(&'static str, &'static str)],
-}
-
-impl Keys {
-    /// No key.
-    pub(crate) const NONE: Keys = Keys { named: &[], knobs: &[], renamed: &[] };
-
-    /// Each key with its table.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let named =
-            self.named.iter().flat_map(|&(table, keys)| keys.iter().map(move |&key| (table, key)));
-        let knobs = self.knobs.iter().flat_map(|knobs| knobs.iter());
-        named.chain(knobs.filter(|knob| knob.is_key).map(|knob| ("protocol", knob.name)))
-    }
-
-    /// The present name of a key, if it had another one.
-    pub(crate) fn renamed(&self, key: &str) -> Option<&'static str> {
-        self.renamed.iter().find(|(former, _)| *former == key).map(|&(_, present)| present)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::CATALOG;
+    use crate::scenario::Keys;
 
     #[test]
     fn a_service_has_each_key_once_and_a_former_name_leads_to_a_key() {
@@ -107,6 +44,25 @@ mod tests {
             for &(former, present) in keys.renamed {
                 assert!(!is_key(keys, former), "{service}: {former}");
                 assert!(KINDS.iter().any(|kind| is_key(kind.keys, present)), "{present}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_that_lose_all_are_refused_to_the_kinds_that_send_streams() {
+        for kind in CATALOG.kind_names() {
+            let text =
+                format!("[topology]\nnodes = 3\nloss = \"100%\"\n[protocol]\nkind = \"{kind}\"");
+            let resolved = CATALOG.parse("t.toml", &text).unwrap().resolve();
+            let sends_streams = ["chain", "group", "overlay", "walk"].contains(&kind);
+            match resolved.map(|_| ()) {
+                Ok(()) => assert!(!sends_streams, "{kind}"),
+                Err(error) => {
+                    let said = error.to_string();
+                    assert!(sends_streams, "{said}");
+                    assert!(said.starts_with("t.toml:3:8"), "{said}");
+                    assert!(said.contains("none gets over a link that loses all"), "{said}");
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 use paceline_proto::core::Knobs;
 use paceline_proto::overlay::{Config, Shape};
 
-use super::Keys;
+use crate::scenario::Keys;
 
 /// The keys of an overlay's tables.
 pub(super) const KEYS: Keys =

@@ -2,7 +2,7 @@ use paceline_proto::core::Knobs;
 use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{Config, Pull, Rate};
 
-use super::Keys;
+use crate::scenario::Keys;
 
 /// The keys of `[workload]` and `[measure]`.
 const WORKLOAD: (&str, &[&str]) =

@@ -3,7 +3,7 @@ use paceline_proto::walk::{
     BundleConfig, Config, PacedConfig, QueueConfig, StepConfig, WindowConfig,
 };
 
-use super::Keys;
+use crate::scenario::Keys;
 
 /// The keys of scenarios of walks.
 pub(super) const KEYS: Keys = Keys {

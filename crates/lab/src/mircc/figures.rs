@@ -6,12 +6,13 @@ use super::abilene::{self, Times};
 use super::measured::{Measured, controller_name};
 use super::{Fetching, Measure, mix, settling, worked};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::run::RunResult;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::Scenario;
 use crate::world::Trial;
 
 /// How far a rate may be from the oracle's, as a share.
@@ -203,7 +204,7 @@ pub(super) fn reproduce(
 fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
     // The user's settings come last, as far as the scenario has such a key.
     let sets = job.sets.iter().map(String::as_str);
-    let file = ScenarioFile::load(job.scenario)?.with_sets(sets)?;
+    let file = CATALOG.load(job.scenario)?.with_sets(sets)?;
     let file = file.with_sets(settings.sets.iter().filter(|set| takes(job.scenario, set)))?;
     let scenario = file.resolve()?;
     let seed = settings.seed.or(job.seed).unwrap_or(scenario.seed);

@@ -6,12 +6,12 @@ use super::ledger::{BIN, Ledger};
 use super::measured::Measured;
 use super::{Fetching, Settings};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
 use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
 use crate::report::Section;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 const VISIT: &str = "Consumer 1 fetches over two paths behind one link, consumer 2 comes for the \
@@ -73,7 +73,7 @@ pub(super) fn sections(
     let run = |scenario: &str, sets: &[&str], quick: &[&str]| -> Result<Measured, LabError> {
         let quick = if is_quick { quick } else { &[] };
         let sets = sets.iter().chain(quick);
-        let scenario = ScenarioFile::load(scenario)?.with_sets(sets)?.resolve()?;
+        let scenario = CATALOG.load(scenario)?.with_sets(sets)?.resolve()?;
         Fetching::measure(&Trial::simulated(&scenario, scenario.seed))
     };
     let until = |measured: &Measured| Duration::from_nanos(measured.outcome.ended.as_nanos());

@@ -9,11 +9,11 @@ use super::measured::Measured;
 use super::worked;
 use super::{Action, Grouping, Measure, Requests};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 /// The counters of the messages of requests.
@@ -389,7 +389,7 @@ pub(super) fn reproduce(
         // The user's settings come last.
         let sets = job.sets.iter().map(String::as_str).chain(quick.iter().copied());
         let sets = sets.chain(settings.sets.iter().map(String::as_str));
-        let scenario = ScenarioFile::load(job.scenario)?.with_sets(sets)?.resolve()?;
+        let scenario = CATALOG.load(job.scenario)?.with_sets(sets)?.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
         let result = Requests::run(&Trial::simulated(&scenario, seed))?;
         progress.inc(1);

@@ -4,12 +4,12 @@ use paceline_proto::overlay::Algorithm;
 
 use super::Requests;
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{Figure, Settings};
 use crate::plot::{Axis, Plot};
 use crate::progress::Progress;
 use crate::report::Section;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 const PACKETS: &str = "Messages that putting and then getting all keys takes in bundles of ten, \
@@ -45,7 +45,7 @@ pub(super) fn sections(
     add("Messages", PACKETS, packets.into_iter().flatten().collect());
     add("Time", TIME, time(figures).into_iter().collect());
     add("Bundle size", BUNDLES, bundles(figures).into_iter().collect());
-    let scenario = ScenarioFile::load("overlay/tree")?.resolve()?;
+    let scenario = CATALOG.load("overlay/tree")?.resolve()?;
     let seed = settings.seed.unwrap_or(scenario.seed);
     add("How a bundle spreads", TREE, Requests::run(&Trial::simulated(&scenario, seed))?.drawings);
     sections.retain(|section| !section.plots.is_empty());

@@ -97,12 +97,12 @@ fn summed_up(measured: &Measured) -> RunResult {
 mod tests {
     use paceline_proto::overlay::Algorithm;
 
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     use super::*;
 
     fn figures(sets: &[&str]) -> Vec<crate::figure::Figure> {
-        let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+        let file = CATALOG.load("overlay/packets").unwrap().with_sets(sets).unwrap();
         Requests::run(&Trial::simulated(&file.resolve().unwrap(), 1)).unwrap().figures
     }
 
@@ -140,7 +140,7 @@ mod tests {
             // Without pings tables learn nothing, so that the order of keys makes no difference.
             let ideal = ["tables=ideal", "ping=off", &algorithm];
             let sets = ["bundle=1", "nodes=60", "keys=300"].into_iter().chain(ideal);
-            let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+            let file = CATALOG.load("overlay/packets").unwrap().with_sets(sets).unwrap();
             let result = Requests::run(&Trial::simulated(&file.resolve().unwrap(), 1)).unwrap();
             let packets = |id: &str| id.starts_with("overlay/packets/");
             let figures: Vec<_> = result.figures.iter().filter(|f| packets(&f.id)).collect();

@@ -7,7 +7,8 @@ use paceline_proto::overlay::{Algorithm, Config, PingPolicy, Shape, Space, Style
 
 use super::plan::{Action, Grouping, Pace, Phase, Plan, Tables};
 use crate::LabError;
-use crate::scenario::{Scenario, ScenarioFile, Table};
+use crate::catalog::CATALOG;
+use crate::scenario::{Scenario, Table};
 
 /// Which figures a scenario gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Settings {
     /// Reads a scenario, and compares it with the built-in one of its name.
     pub fn read_to_judge(scenario: &Scenario, seed: u64) -> Result<Settings, LabError> {
         let settings = Settings::read(scenario, seed)?;
-        let reference = ScenarioFile::load(&scenario.name).and_then(|file| file.resolve());
+        let reference = CATALOG.load(&scenario.name).and_then(|file| file.resolve());
         let is_as_published = reference.is_ok_and(|reference| {
             let is_read = Settings::read(&reference, seed).is_ok();
             is_read && fixed_keys(&reference).eq(&fixed_keys(scenario))
@@ -216,7 +217,7 @@ mod tests {
         let read = |sets: &[&str]| {
             let text = "[topology]\nnodes = 20\n[protocol]\nkind = \"overlay\"\n[workload]\n\
                         clients = 1";
-            let file = ScenarioFile::parse("t.toml", text).unwrap().with_sets(sets).unwrap();
+            let file = CATALOG.parse("t.toml", text).unwrap().with_sets(sets).unwrap();
             Settings::read(&file.resolve().unwrap(), 1).map(|_| ())
         };
         for algorithm in ["chord", "koorde"] {

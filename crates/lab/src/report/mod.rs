@@ -9,7 +9,7 @@ use crate::figure::{Figure, number};
 use crate::machine::Machine;
 use crate::plot::{Axis, Mark, Plot};
 use crate::run::{Metric, Run, Sample, WorldKind};
-use crate::scenario::ScenarioFile;
+use crate::scenario::Catalog;
 
 /// What a report shows, from top to bottom.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,8 +44,9 @@ pub struct Section {
 }
 
 impl Report {
-    /// The report of one run: its figures, its summary, and its series over time.
-    pub fn of_run(run: &Run) -> Report {
+    /// The report of one run: its figures, its summary, and its series over time. The catalog is
+    /// that of the run's scenario.
+    pub fn of_run(run: &Run, catalog: &'static Catalog) -> Report {
         let manifest = &run.manifest;
         let fact = |name: &str, value: String| (name.to_owned(), value);
         let world = match manifest.world {
@@ -69,7 +70,7 @@ impl Report {
             Section { metrics: result.summary.clone(), ..section("Summary") },
             Section { plots: result.drawings.clone(), ..section("What happened") },
             Section {
-                plots: with_faults(series_plots(&result.series), run),
+                plots: with_faults(series_plots(&result.series), run, catalog),
                 ..section("Over time")
             },
         ];
@@ -102,8 +103,8 @@ impl Section {
 const FAULTS_NAMED_MAX: usize = 12;
 
 /// The plots over time of a run, with the faults of its scenario marked and named.
-fn with_faults(plots: Vec<Plot>, run: &Run) -> Vec<Plot> {
-    let scenario = ScenarioFile::parse("run.toml", &run.scenario_toml);
+fn with_faults(plots: Vec<Plot>, run: &Run, catalog: &'static Catalog) -> Vec<Plot> {
+    let scenario = catalog.parse("run.toml", &run.scenario_toml);
     let faults = scenario.and_then(|file| file.resolve()).map(|scenario| scenario.faults);
     let end = run.result.series.iter().map(|sample| sample.time_s).fold(0.0, f64::max);
     let faults: Vec<(f64, String)> = faults

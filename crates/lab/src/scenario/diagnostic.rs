@@ -2,16 +2,18 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The text of a scenario and the name it goes by in messages.
+/// The text of a scenario, or of another file, and the name it goes by in messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) name: String,
-    pub(crate) text: String,
+pub struct Source {
+    /// The name.
+    pub name: String,
+    /// The text.
+    pub text: String,
 }
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Bytes of the scenario file.
     File(Range<usize>),
     /// An override, as the user wrote it: `nodes=8`.
@@ -53,7 +55,8 @@ impl Diagnostic {
         Diagnostic { place: Place::Nowhere, problem: problem.into(), notes: Vec::new() }
     }
 
-    pub(crate) fn at(source: &Source, origin: &Origin, problem: impl Into<String>) -> Diagnostic {
+    /// A problem at a place of a text, or with the whole of it.
+    pub fn at(source: &Source, origin: &Origin, problem: impl Into<String>) -> Diagnostic {
         let place = match origin {
             Origin::File(span) => locate(source, span),
             Origin::Set(set) => Place::Set(set.clone()),

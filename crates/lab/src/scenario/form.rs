@@ -4,41 +4,60 @@ use super::units;
 
 /// What a key accepts.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// Any text.
     Text,
+    /// `true` or `false`.
     Boolean,
+    /// A whole number, from the first to the second.
     Integer(i64, i64),
+    /// A number, from the first to the second.
     Number(f64, f64),
+    /// A rate in bits or bytes a second, with its unit.
     Rate,
+    /// A duration with its unit.
     Duration,
+    /// A number of bytes with its unit.
     Size,
+    /// A number of times a second.
     Frequency,
+    /// A number from 0 to 1, or a percentage.
     Probability,
+    /// One of these words.
     Word(Vec<String>),
+    /// A node, a range of nodes, or a list of these.
     Nodes,
+    /// A list of groups of nodes.
     Groups,
+    /// The nodes that send: a word, a number or a list.
     Senders,
+    /// A table.
     Table,
 }
 
 /// A key that a reader requested, and its description.
 #[derive(Clone, Debug)]
-pub(crate) struct Described {
-    pub(crate) table: String,
-    pub(crate) key: String,
-    pub(crate) form: Option<Form>,
-    pub(crate) default: Option<toml::Value>,
-    pub(crate) about: &'static str,
+pub struct Described {
+    /// The table.
+    pub table: String,
+    /// The key.
+    pub key: String,
+    /// What it accepts, where the reader said so.
+    pub form: Option<Form>,
+    /// What the scenario uses without the key.
+    pub default: Option<toml::Value>,
+    /// What the key sets; empty where the reader did not say.
+    pub about: &'static str,
 }
 
 impl Form {
     /// True if both are of one kind, whatever they accept of it.
-    pub(crate) fn is_like(&self, other: &Form) -> bool {
+    pub fn is_like(&self, other: &Form) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
     /// The JSON Schema of it.
-    pub(crate) fn schema(&self) -> Value {
+    pub fn schema(&self) -> Value {
         let text = |pattern: String| json!({ "type": "string", "pattern": pattern });
         let nodes = || json!({ "type": ["integer", "string", "array"] });
         match self {

@@ -97,7 +97,7 @@ impl Table<'_> {
     }
 
     /// A configuration is invalid: the error stands at the key of the knob at fault.
-    pub(crate) fn refused(&self, error: &ConfigError) -> LabError {
+    pub fn refused(&self, error: &ConfigError) -> LabError {
         let accepted = match error {
             ConfigError::OutOfRange { range, .. } => range.to_string(),
             ConfigError::Invalid { expected, .. } => (*expected).to_owned(),

@@ -1,11 +1,12 @@
 //! Scenario files: the protocol, the network, the load, and the faults.
 //!
-//! A [`ScenarioFile`] is the text, parsed, with the user's overrides applied. Resolving it gives a
-//! [`Scenario`]: the tables that all services share are typed, and `[protocol]`, `[workload]` and
-//! `[measure]` wait for the service, which reads them through a [`Table`]. Every error names the
-//! file, the line, and the accepted values.
+//! A [`Catalog`] lists the services that a scenario can name. It loads a [`ScenarioFile`]: the
+//! text, parsed, with the user's overrides applied. Resolving it gives a [`Scenario`]: the tables
+//! that all services share are typed, and `[protocol]`, `[workload]` and `[measure]` wait for the
+//! service, which reads them through a [`Table`]. Every error names the file, the line, and the
+//! accepted values.
 
-mod builtin;
+mod catalog;
 mod diagnostic;
 mod document;
 mod faults;
@@ -13,20 +14,22 @@ mod form;
 mod knobs;
 mod overrides;
 mod reader;
+#[cfg(test)]
+pub(crate) mod sample;
 mod senders;
 mod topology;
 pub mod units;
 mod values;
 
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use builtin::{names as builtin_names, text as builtin_text};
-pub use diagnostic::{Diagnostic, nearest};
+pub use catalog::{Catalog, Keys, ServiceKind};
+pub use diagnostic::{Diagnostic, Origin, Source, nearest};
 pub use faults::{Fault, TimedFault};
+pub use form::{Described, Form};
 use reader::Record;
 pub use reader::{Integer, Table};
 pub use senders::Senders;
@@ -34,10 +37,7 @@ pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
 use crate::LabError;
-use crate::kinds::{self, Keys};
-pub(crate) use diagnostic::{Origin, Source};
 pub(crate) use document::{Entries, Kind, Value};
-pub(crate) use form::{Described, Form};
 
 /// Keys and values as a table resolved them, defaults included, in the order they were asked for.
 pub(crate) type Resolved = Vec<(String, toml::Value)>;
@@ -55,35 +55,12 @@ pub const SEED_MAX: u64 = i64::MAX as u64;
 /// A scenario as it was written, with the overrides applied so far.
 #[derive(Clone)]
 pub struct ScenarioFile {
+    catalog: &'static Catalog,
     source: Arc<Source>,
     entries: Entries,
 }
 
 impl ScenarioFile {
-    /// Loads a built-in scenario by its name (`chain/ten`), or a file: whatever ends in `.toml` or
-    /// exists.
-    pub fn load(name_or_path: &str) -> Result<ScenarioFile, LabError> {
-        if let Some(text) = builtin_text(name_or_path) {
-            return ScenarioFile::parse(&format!("{name_or_path}.toml"), text);
-        }
-        let path = Path::new(name_or_path);
-        if name_or_path.ends_with(".toml") || path.is_file() {
-            return match std::fs::read_to_string(path) {
-                Ok(text) => ScenarioFile::parse(name_or_path, &text),
-                Err(error) if error.kind() == ErrorKind::NotFound => Err(no_such_file(path).into()),
-                Err(error) => Err(LabError::read(path)(error)),
-            };
-        }
-        Err(no_such_scenario(name_or_path).into())
-    }
-
-    /// Parses the text of a scenario; `name` stands in messages where a file's would.
-    pub fn parse(name: &str, text: &str) -> Result<ScenarioFile, LabError> {
-        let source = Arc::new(Source { name: name.to_owned(), text: text.to_owned() });
-        let entries = document::parse(&source)?;
-        Ok(ScenarioFile { source, entries })
-    }
-
     /// Applies an override, `key=value`.
     ///
     /// The value is TOML, or text if it is not. A key without a dot stands for the one table that
@@ -94,7 +71,7 @@ impl ScenarioFile {
             None => None,
         };
         let service_keys = match service.map(|entry| &entry.value.kind) {
-            Some(Kind::Text(name)) => kinds::keys(name),
+            Some(Kind::Text(name)) => self.catalog.keys(name),
             _ => Keys::NONE,
         };
         Ok(overrides::apply(&mut self.entries, set, KNOWN_KEYS, service_keys)?)
@@ -136,7 +113,7 @@ impl ScenarioFile {
         }
         faults.sort_by_key(|fault| fault.at);
 
-        let service = service(&mut self.table("protocol"))?;
+        let service = self.service(&mut self.table("protocol"))?;
         self.refuse_lost_streams(service, &topology)?;
         let file = self.clone();
         Ok(Scenario {
@@ -223,6 +200,12 @@ impl ScenarioFile {
         Table::new(name, &self.source, origin, entries)
     }
 
+    fn service(&self, table: &mut Table<'_>) -> Result<&'static str, LabError> {
+        let kinds = self.catalog.kind_names();
+        let choices: Vec<(&str, &'static str)> = kinds.map(|kind| (kind, kind)).collect();
+        table.choice("kind", &choices)
+    }
+
     fn top_entries(&self) -> Entries {
         self.entries.iter().filter(|entry| !TABLES.contains(&entry.key.as_str())).cloned().collect()
     }
@@ -264,7 +247,7 @@ impl ScenarioFile {
 
     /// Streams are resent until they arrive: where a link loses all, none ever does.
     fn refuse_lost_streams(&self, service: &str, topology: &Topology) -> Result<(), LabError> {
-        if !kinds::find(service).is_some_and(|kind| kind.sends_streams) {
+        if !self.catalog.kind(service).is_some_and(|kind| kind.sends_streams) {
             return Ok(());
         }
         let refused = |table: &Table<'_>| {
@@ -322,7 +305,7 @@ pub struct Scenario {
     pub topology: Topology,
     /// What goes wrong, in order of time.
     pub faults: Vec<TimedFault>,
-    /// Which protocol runs: `[protocol] kind`, one of [`kinds::names`].
+    /// Which protocol runs: `[protocol] kind`, one of the catalog's kinds.
     pub service: &'static str,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
@@ -330,16 +313,21 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The services that it was read with.
+    pub fn catalog(&self) -> &'static Catalog {
+        self.file.catalog
+    }
+
     /// The table `[protocol]`, for the service to read; its `kind` is read already.
     pub fn protocol(&self) -> Table<'_> {
-        let keys = kinds::keys(self.service);
+        let keys = self.catalog().keys(self.service);
         let mut table = self.file.table("protocol").recorded(&self.record).of_service(keys);
-        service(&mut table).expect("the kind was read when the scenario was resolved");
+        self.file.service(&mut table).expect("the kind was read when the scenario was resolved");
         table
     }
 
     /// The keys that readers have requested from tables so far, with their descriptions.
-    pub(crate) fn described(&self) -> Vec<Described> {
+    pub fn described(&self) -> Vec<Described> {
         self.record.described.lock().expect("no reader panics with the record held").clone()
     }
 
@@ -354,7 +342,10 @@ impl Scenario {
     }
 
     /// The same scenario with overrides, `key=value`.
-    pub(crate) fn with_sets<S: AsRef<str>>(
+    ///
+    /// # Errors
+    /// If one of them is wrong.
+    pub fn with_sets<S: AsRef<str>>(
         &self,
         sets: impl IntoIterator<Item = S>,
     ) -> Result<Scenario, LabError> {
@@ -367,7 +358,8 @@ impl Scenario {
         self.to_toml_with_seed(self.seed)
     }
 
-    pub(crate) fn to_toml_with_seed(&self, seed: u64) -> String {
+    /// [`Scenario::to_toml`] with another seed.
+    pub fn to_toml_with_seed(&self, seed: u64) -> String {
         let read = self.record.read.lock().expect("no reader panics with the record held");
         let mut tables: Vec<(String, Resolved)> = Vec::new();
         let (faults, shared): (Vec<_>, Vec<_>) =
@@ -389,40 +381,6 @@ impl Scenario {
         tables.extend(faults);
         write_tables(&tables)
     }
-}
-
-fn no_such_scenario(name: &str) -> Diagnostic {
-    let known: Vec<&str> = builtin_names().collect();
-    let by_last_part = known.iter().find(|known| known.rsplit('/').next() == Some(name));
-    let diagnostic = Diagnostic::new(format!("no scenario is called `{name}`"));
-    let diagnostic = match by_last_part {
-        Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
-        None => diagnostic.with_suggestion(name, known.iter().copied()),
-    };
-    diagnostic
-        .with_note(format!("scenarios: {}", known.join(", ")))
-        .with_note("or a file whose name ends in .toml")
-}
-
-fn no_such_file(path: &Path) -> Diagnostic {
-    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let beside = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
-    let beside = beside.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let mut beside: Vec<String> = beside.filter(|name| name.ends_with(".toml")).collect();
-    beside.sort();
-    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
-    let mut diagnostic = Diagnostic::new(format!("there is no file {}", path.display()))
-        .with_suggestion(&name, beside.iter().map(String::as_str));
-    let plain = path.with_extension("");
-    if let Some(name) = plain.to_str().filter(|name| builtin_text(name).is_some()) {
-        diagnostic = diagnostic.with_note(format!("`{name}` without .toml is a built-in scenario"));
-    }
-    diagnostic
-}
-
-fn service(table: &mut Table<'_>) -> Result<&'static str, LabError> {
-    let choices: Vec<(&str, &'static str)> = kinds::names().map(|kind| (kind, kind)).collect();
-    table.choice("kind", &choices)
 }
 
 fn write_tables(tables: &[(String, Resolved)]) -> String {

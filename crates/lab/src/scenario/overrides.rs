@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::catalog::Keys;
 use super::diagnostic::{Diagnostic, Origin, Source, nearest};
 use super::document::{Entries, Entry, Kind, Value, parse_override};
 use super::knobs::note_renamed;
 use super::{KnownKeys, TABLES, TOP_KEYS};
-use crate::kinds::Keys;
 
 /// Applies one override, `key=value`, to a document.
 ///

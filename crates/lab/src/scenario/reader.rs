@@ -3,6 +3,7 @@ use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use super::catalog::Keys;
 use super::diagnostic::{Diagnostic, Origin, Source};
 use super::document::{Entries, Entry, Kind, Value};
 use super::form::{Described, Form};
@@ -14,7 +15,6 @@ use super::values::{
 };
 use super::{KNOWN_KEYS, Resolved};
 use crate::LabError;
-use crate::kinds::Keys;
 
 /// A typed reader of one table of a scenario.
 ///
@@ -24,9 +24,15 @@ use crate::kinds::Keys;
 /// read, defaults included, go to the run's `run.toml`.
 ///
 /// ```
-/// use paceline_lab::scenario::ScenarioFile;
+/// use paceline_lab::scenario::{Catalog, Keys, ServiceKind};
 ///
-/// let file = ScenarioFile::load("chain/ten")?.with_sets(["protocol.window_bytes=64KiB"])?;
+/// static CATALOG: Catalog = Catalog {
+///     kinds: &[ServiceKind::of_streams("chain", Keys::NONE)],
+///     scenarios: &[],
+///     counters: &[],
+/// };
+/// let text = "[topology]\nnodes = 10\n[protocol]\nkind = \"chain\"\n[workload]\nmessages = 100";
+/// let file = CATALOG.parse("ten.toml", text)?.with_sets(["protocol.window_bytes=64KiB"])?;
 /// let scenario = file.resolve()?;
 /// let mut table = scenario.protocol();
 /// let chained = table.choice_or("topology", &[("chain", true), ("unicast", false)], "chain")?;

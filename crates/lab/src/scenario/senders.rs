@@ -25,11 +25,7 @@ pub enum Senders {
 
 impl Senders {
     /// Reads the key, `one` if it is not there. No node is named twice, and there is one at least.
-    pub(crate) fn read<'a>(
-        table: &mut Table<'a>,
-        key: &'a str,
-        nodes: u32,
-    ) -> Result<Senders, LabError> {
+    pub fn read<'a>(table: &mut Table<'a>, key: &'a str, nodes: u32) -> Result<Senders, LabError> {
         table.describe(key, Some(Form::Senders), None, "");
         match table.kind(key) {
             Some(Kind::Integer(_)) => {
@@ -49,7 +45,7 @@ impl Senders {
     }
 
     /// The same of a key that may be absent.
-    pub(crate) fn read_optional<'a>(
+    pub fn read_optional<'a>(
         table: &mut Table<'a>,
         key: &'a str,
         nodes: u32,
@@ -113,11 +109,11 @@ impl Senders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::scenario::sample::CATALOG;
 
     fn read(senders: &str) -> Result<Senders, String> {
         let text = "[topology]\nnodes = 5\n[protocol]\nkind = \"chain\"";
-        let file = ScenarioFile::parse("t.toml", text).unwrap();
+        let file = CATALOG.parse("t.toml", text).unwrap();
         let file = file.with_sets([format!("workload.senders={senders}")]).unwrap();
         let scenario = file.resolve().unwrap();
         let mut table = scenario.workload();

@@ -1,7 +1,7 @@
 //! The exact text of each kind of error, and what overrides and defaults resolve to.
 
+use super::sample::CATALOG;
 use super::*;
-use crate::kinds;
 
 const GOOD: &str = r#"name = "good"
 duration = "10s"
@@ -22,7 +22,8 @@ fn said(line: usize, with: &str) -> String {
 }
 
 fn said_of(text: &str, sets: &[&str]) -> String {
-    let outcome = ScenarioFile::parse("t.toml", text)
+    let outcome = CATALOG
+        .parse("t.toml", text)
         .and_then(|file| file.with_sets(sets))
         .and_then(|file| file.resolve())
         .and_then(|scenario| {
@@ -48,7 +49,7 @@ const TOPOLOGY_KEYS: &str = "kind, nodes, rate, overhead, queue, datagram, delay
 
 #[track_caller]
 fn assert_said(actual: String, expected: &str) {
-    let kinds: Vec<String> = kinds::names().map(|kind| format!("{kind:?}")).collect();
+    let kinds: Vec<String> = CATALOG.kind_names().map(|kind| format!("{kind:?}")).collect();
     let expected = expected.replace("<keys of topology>", TOPOLOGY_KEYS);
     let expected = expected.replace("<kinds>", &kinds.join(", "));
     assert!(actual == expected, "\n--- said ---\n{actual}\n--- expected ---\n{expected}\n");
@@ -58,19 +59,17 @@ fn assert_said(actual: String, expected: &str) {
 fn links_that_lose_all_are_refused_where_streams_go_over_them() {
     let resolve = |kind: &str, rest: &str| {
         let text = format!("{rest}\n[protocol]\nkind = \"{kind}\"");
-        ScenarioFile::parse("t.toml", &text).unwrap().resolve().map(|_| ())
+        CATALOG.parse("t.toml", &text).unwrap().resolve().map(|_| ())
     };
     let link = "[topology]\nnodes = 3\nloss = \"100%\"";
     let burst = "[topology]\nnodes = 3\nburst = { good_to_bad = 0.1, bad_to_good = 0.0 }";
     let fault = "[topology]\nnodes = 3\n[[faults]]\nat = \"1s\"\nkind = \"link\"\nloss = 1.0";
     for (rest, place) in [(link, "t.toml:3:8"), (burst, "t.toml:3:9"), (fault, "t.toml:6:8")] {
-        for kind in ["chain", "group", "overlay", "walk"] {
-            let error = resolve(kind, rest).unwrap_err();
-            let text = error.to_string();
-            assert!(text.starts_with(place), "{text}");
-            assert!(text.contains("none gets over a link that loses all"), "{text}");
-            assert_eq!(error.exit_status(), 2);
-        }
+        let error = resolve("chain", rest).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with(place), "{text}");
+        assert!(text.contains("none gets over a link that loses all"), "{text}");
+        assert_eq!(error.exit_status(), 2);
         // A scenario of slingshot may lose datagrams: it measures the reports of lost packets.
         assert!(resolve("slingshot", rest).is_ok());
     }
@@ -393,8 +392,8 @@ fn overrides_are_blamed_by_name() {
 
 #[test]
 fn unknown_scenarios_and_missing_files_are_named() {
-    let said = |name| ScenarioFile::load(name).unwrap_err().to_string();
-    let known = builtin_names().collect::<Vec<_>>().join(", ");
+    let said = |name| CATALOG.load(name).unwrap_err().to_string();
+    let known = CATALOG.scenario_names().collect::<Vec<_>>().join(", ");
     assert_said(
         said("ten"),
         &format!(
@@ -414,7 +413,7 @@ fn unknown_scenarios_and_missing_files_are_named() {
 #[test]
 fn a_resolved_scenario_says_every_default_and_resolves_to_itself() {
     let resolve = |text: &str| {
-        let file = ScenarioFile::parse("t.toml", text).unwrap();
+        let file = CATALOG.parse("t.toml", text).unwrap();
         let scenario = file.with_sets(["nodes=8", "protocol.mode=tree"]).unwrap().resolve();
         let scenario = scenario.map_err(|error| error.to_string()).unwrap();
         let mut workload = scenario.workload();
@@ -478,10 +477,8 @@ for = "2s"
 
 #[test]
 fn a_bare_key_goes_to_the_one_table_that_has_it_and_lists_take_an_index() {
-    let file = ScenarioFile::parse(
-        "t.toml",
-        &format!("{GOOD}[[faults]]\nat = \"1s\"\nkind = \"crash\"\nnode = 1\n"),
-    );
+    let file = CATALOG
+        .parse("t.toml", &format!("{GOOD}[[faults]]\nat = \"1s\"\nkind = \"crash\"\nnode = 1\n"));
     let sets = ["size=64KB", "loss=1%", "seed=7", "faults.0.node=2", "delay=\"3ms\""];
     let scenario = file.unwrap().with_sets(sets).unwrap().resolve().unwrap();
     assert_eq!(scenario.workload().size("size").unwrap(), 64_000);
@@ -500,7 +497,7 @@ fn no_damage_to_a_file_makes_it_panic() {
     for at in 0..text.len() {
         for with in ["", "\"", "[", "9", "-", "\u{e9}", "\n", "a = 1\n"] {
             let damaged = format!("{}{with}{}", &text[..at], &text[at + 1..]);
-            if let Ok(file) = ScenarioFile::parse("t.toml", &damaged) {
+            if let Ok(file) = CATALOG.parse("t.toml", &damaged) {
                 match file.resolve() {
                     Ok(scenario) => drop(scenario.to_toml()),
                     Err(error) => assert_eq!(error.exit_status(), 2),

@@ -86,10 +86,10 @@ pub(super) fn gossip_time(settings: &Settings, share: f64) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     fn settings(name: &str, sets: &[&str]) -> Settings {
-        let scenario = ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve();
+        let scenario = CATALOG.load(name).unwrap().with_sets(sets).unwrap().resolve();
         Settings::read(&scenario.unwrap()).unwrap()
     }
 

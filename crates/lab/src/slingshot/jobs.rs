@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::ask::{Ask, What};
 use super::{KINDS, throughput};
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::figure::{self, Scale};
-use crate::kinds::{self, Keys};
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{Keys, Scenario};
 
 /// A scenario with overrides, and the figures that come of it.
 pub(super) struct Job {
@@ -38,7 +38,7 @@ impl Job {
 
     pub fn load(&self, more: &[&str]) -> Result<Scenario, LabError> {
         let sets = self.sets.iter().map(String::as_str).chain(more.iter().copied());
-        ScenarioFile::load(self.scenario)?.with_sets(sets)?.resolve()
+        CATALOG.load(self.scenario)?.with_sets(sets)?.resolve()
     }
 
     /// The same with the user's settings.
@@ -52,7 +52,7 @@ impl Job {
 /// former those are left out that the latter make impossible.
 pub(super) fn load(name: &str, sets: &[&str], user: &[String]) -> Result<Scenario, LabError> {
     let kind = sets.iter().filter(|set| set.starts_with("protocol.kind="));
-    let kind = ScenarioFile::load(name)?.with_sets(kind)?.resolve()?.service;
+    let kind = CATALOG.load(name)?.with_sets(kind)?.resolve()?.service;
     let user = || user.iter().filter(|set| !is_of_another(kind, set));
     let has = |key: &str| user().any(|set| key_of(set) == key);
     let members = user().rev().find(|set| key_of(set) == "nodes");
@@ -68,7 +68,7 @@ pub(super) fn load(name: &str, sets: &[&str], user: &[String]) -> Result<Scenari
         _ => Some((*set).to_owned()),
     });
     let sets: Vec<String> = sets.chain(user().cloned()).collect();
-    ScenarioFile::load(name)?.with_sets(sets.iter().map(String::as_str))?.resolve()
+    CATALOG.load(name)?.with_sets(sets.iter().map(String::as_str))?.resolve()
 }
 
 /// The recovered share at (8,3), 1 % loss and at least 32 members: 93.4 % and 0.7 points.
@@ -403,7 +403,7 @@ fn rivals() -> Vec<Job> {
 fn is_of_another(kind: &str, set: &str) -> bool {
     let key = key_of(set);
     let has = |keys: Keys| keys.all().any(|(_, known)| known == key);
-    !has(kinds::keys(kind)) && KINDS.iter().any(|&known| has(kinds::keys(known)))
+    !has(CATALOG.keys(kind)) && KINDS.iter().any(|&known| has(CATALOG.keys(known)))
 }
 
 /// The key of an override, without its table.
@@ -485,7 +485,7 @@ mod tests {
     #[test]
     fn each_cell_of_the_sweeps_over_sizes_and_senders_has_a_verdict() {
         for name in ["slingshot/group-size", "slingshot/senders"] {
-            let plan = Plan::new(&ScenarioFile::load(name).unwrap()).unwrap();
+            let plan = Plan::new(&CATALOG.load(name).unwrap()).unwrap();
             for cell in plan.cells() {
                 let job = job_of_run(&cell.scenario).unwrap();
                 let asks = job.map(|(job, _)| job.asks).unwrap_or_default();

@@ -188,18 +188,18 @@ fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Resul
 mod tests {
     use super::super::KINDS;
     use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     const SMALL: &str = "[topology]\nnodes = 3\n[protocol]\nkind = \"slingshot\"";
 
     fn read(sets: &[&str]) -> Result<Settings, LabError> {
-        let file = ScenarioFile::parse("t.toml", SMALL).unwrap();
+        let file = CATALOG.parse("t.toml", SMALL).unwrap();
         Settings::read(&file.with_sets(sets)?.resolve().unwrap())
     }
 
     #[test]
     fn every_key_can_be_set_without_its_table_and_is_read() {
-        for (kind, tables) in KINDS.iter().map(|kind| (kind, crate::kinds::keys(kind))) {
+        for (kind, tables) in KINDS.iter().map(|kind| (kind, crate::catalog::CATALOG.keys(kind))) {
             let kind = format!("protocol.kind={kind}");
             for (table, key) in tables.all() {
                 // No key accepts a value of this type, so the code that reads the key reports an
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn losses_at_receivers_may_come_in_bursts_of_a_mean_length() {
         let loss = |sets: &[&str]| {
-            let file = ScenarioFile::parse("t.toml", SMALL).unwrap().with_sets(sets).unwrap();
+            let file = CATALOG.parse("t.toml", SMALL).unwrap().with_sets(sets).unwrap();
             file.resolve().map(|scenario| scenario.topology.receive_loss)
         };
         let bursts = loss(&["receive_loss=1%", "receive_burst=5"]).unwrap();

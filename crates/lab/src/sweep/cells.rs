@@ -11,7 +11,7 @@ use super::plan::{Cell, PLAN_FILE, Plan};
 use crate::LabError;
 use crate::figure::Figure;
 use crate::run::{Metric, RunResult, csv_table};
-use crate::scenario::ScenarioFile;
+use crate::scenario::Catalog;
 
 /// The version of a sweep folder's format.
 const FORMAT: u32 = 1;
@@ -189,13 +189,13 @@ fn read_manifest(folder: &Path) -> Result<Manifest, LabError> {
 }
 
 impl Plan {
-    /// The plan of the sweep that a folder holds.
-    pub fn of_folder(folder: &Path) -> Result<Plan, LabError> {
+    /// The plan of the sweep that a folder holds, of services of this catalog.
+    pub fn of_folder(folder: &Path, catalog: &'static Catalog) -> Result<Plan, LabError> {
         let path = folder.join(PLAN_FILE);
         let text = std::fs::read_to_string(&path).map_err(LabError::read(&path))?;
         // A scenario without a name goes by its file's, which is another one here.
         let name = read_manifest(folder)?.scenario;
-        Plan::new(&ScenarioFile::parse(&format!("{name}.toml"), &text)?)
+        Plan::new(&catalog.parse(&format!("{name}.toml"), &text)?)
     }
 }
 

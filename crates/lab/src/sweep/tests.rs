@@ -6,7 +6,7 @@ use paceline_proto::core::Rng;
 use super::*;
 use crate::progress::Quiet;
 use crate::run::Metric;
-use crate::scenario::ScenarioFile;
+use crate::scenario::sample::CATALOG;
 
 const TEXT: &str = r#"name = "grid"
 seed = 7
@@ -22,7 +22,7 @@ protocol.topology = ["chain", "unicast"]
 "#;
 
 fn plan() -> Plan {
-    Plan::new(&ScenarioFile::parse("grid.toml", TEXT).unwrap()).unwrap()
+    Plan::new(&CATALOG.parse("grid.toml", TEXT).unwrap()).unwrap()
 }
 
 fn pretend(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
@@ -42,7 +42,7 @@ fn pretend(scenario: &Scenario, seed: u64) -> Result<RunResult, LabError> {
 }
 
 fn said(text: &str) -> String {
-    let file = ScenarioFile::parse("grid.toml", text).unwrap();
+    let file = CATALOG.parse("grid.toml", text).unwrap();
     let error = Plan::new(&file).map(drop).unwrap_err();
     assert_eq!(error.exit_status(), 2);
     error.to_string()
@@ -55,7 +55,7 @@ fn the_grid_is_every_value_with_every_seed() {
     assert_eq!(plan.cells()[0].key, "topology.nodes=2 protocol.topology=chain seed=7");
     assert_eq!(plan.cells()[17].key, "topology.nodes=8 protocol.topology=unicast seed=9");
     assert_eq!(plan.cells()[17].scenario.topology.nodes, 8);
-    let alone = ScenarioFile::load("chain/ten").unwrap();
+    let alone = CATALOG.load("chain/ten").unwrap();
     assert_eq!(Plan::new(&alone).unwrap().cells().len(), 1);
 }
 
@@ -145,7 +145,7 @@ fn a_folder_of_something_else_is_refused() {
     let (plan, folder) = (plan(), tempfile::tempdir().unwrap());
     let here = folder.path().join("sweep");
     run(&plan, &here, Options::default(), &Quiet, pretend).unwrap();
-    let other = ScenarioFile::parse("grid.toml", TEXT).unwrap().with_sets(["rate=10Mbit"]).unwrap();
+    let other = CATALOG.parse("grid.toml", TEXT).unwrap().with_sets(["rate=10Mbit"]).unwrap();
     let other = Plan::new(&other).unwrap();
     let refused = |plan: &Plan, folder: &Path| {
         let error = run(plan, folder, Options::default(), &Quiet, pretend).unwrap_err();
@@ -164,7 +164,7 @@ fn a_folder_of_something_else_is_refused() {
 fn more_seeds_extend_a_sweep() {
     let (small, folder) = (plan(), tempfile::tempdir().unwrap());
     run(&small, folder.path(), Options::default(), &Quiet, pretend).unwrap();
-    let file = ScenarioFile::parse("grid.toml", TEXT).unwrap();
+    let file = CATALOG.parse("grid.toml", TEXT).unwrap();
     let large = Plan::new(&file.with_sets(["sweep.seeds=4"]).unwrap()).unwrap();
     let outcome = run(&large, folder.path(), Options::default(), &Quiet, pretend).unwrap();
     assert_eq!((outcome.resumed, outcome.finished.len()), (18, 24));
@@ -208,7 +208,7 @@ fn what_is_wrong_in_a_sweep_is_shown_at_its_line() {
 #[test]
 fn an_override_of_what_is_swept_goes_to_the_sweep() {
     let with = |set: &str| {
-        let file = ScenarioFile::parse("grid.toml", TEXT).unwrap();
+        let file = CATALOG.parse("grid.toml", TEXT).unwrap();
         Plan::new(&file.with_sets([set]).unwrap())
     };
     assert_eq!(with("sweep.topology.nodes=[16]").unwrap().cells().len(), 6);

@@ -8,12 +8,12 @@ use super::{Measure, Method, Walking, exact};
 use paceline_proto::walk::{Generation, PacedConfig};
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::experiment::Experiment;
 use crate::figure::{self, Figure, Scale};
 use crate::parallel::costliest_first;
 use crate::progress::Progress;
 use crate::run::RunResult;
-use crate::scenario::ScenarioFile;
 use crate::world::Trial;
 
 /// The methods whose queues experiment 2 shows. The slides plot them; their text gives no mean.
@@ -242,7 +242,7 @@ fn curves(given: &[Given]) -> Option<Curves> {
 fn run_job(job: &Job, settings: &figure::Settings) -> Result<Given, LabError> {
     // The user's settings come last.
     let sets = job.sets.iter().chain(&settings.sets);
-    let scenario = ScenarioFile::load(job.scenario)?.with_sets(sets)?.resolve()?;
+    let scenario = CATALOG.load(job.scenario)?.with_sets(sets)?.resolve()?;
     let seed = settings.seed.unwrap_or(scenario.seed);
     let measured = Walking::measure(&Trial::simulated(&scenario, seed))?;
     let run = RunResult {

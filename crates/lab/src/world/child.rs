@@ -27,7 +27,7 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 pub(super) type Line = (NodeId, Option<String>);
 
 /// The command that becomes a node: `program node --control`.
-pub(crate) fn node_command(program: &Path) -> std::process::Command {
+pub fn node_command(program: &Path) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.args(["node", "--control"]);
     command

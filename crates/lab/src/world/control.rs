@@ -16,11 +16,11 @@ use tokio::sync::mpsc;
 
 use super::Start;
 use super::application::{Application, Desk};
+use super::counters::DATAGRAM_RECEIVE_BYTES;
 use super::node::{Clock, Hosting};
 use super::sockets::{Sockets, bind, noted_at, start};
 use crate::LabError;
-use crate::counters::DATAGRAM_RECEIVE_BYTES;
-use crate::scenario::{Scenario, ScenarioFile};
+use crate::scenario::{Catalog, Scenario};
 
 /// What the parent tells a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,8 +63,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Waits for the parent's first order, on standard input. `None` if the parent is gone.
-    pub fn by_parent() -> Result<Option<Prepared>, LabError> {
+    /// Waits for the parent's first order, on standard input. `None` if the parent is gone. The
+    /// scenario is of one of these services.
+    pub fn by_parent(catalog: &'static Catalog) -> Result<Option<Prepared>, LabError> {
         // One node needs only one thread.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| LabError::Run(error.to_string()))?;
@@ -79,7 +80,7 @@ impl Prepared {
         let prepared = runtime.block_on(async {
             match next_order(&mut orders).await? {
                 Some(ToChild::Prepare { name, scenario, node, seed, sockets }) => {
-                    let scenario = ScenarioFile::parse(&name, &scenario)?.resolve()?;
+                    let scenario = catalog.parse(&name, &scenario)?.resolve()?;
                     Ok(Some((scenario, NodeId(node), seed, sockets)))
                 }
                 Some(_) => Err(LabError::Run("an order out of turn".to_owned())),

@@ -10,6 +10,7 @@
 mod application;
 mod child;
 mod control;
+pub mod counters;
 mod node;
 mod processes;
 mod sim;
@@ -31,7 +32,7 @@ use crate::progress::{Progress, Quiet};
 use crate::run::{Metric, RunResult, WorldKind};
 use crate::scenario::Scenario;
 
-pub(crate) use child::node_command;
+pub use child::node_command;
 pub use control::Prepared;
 pub use processes::{Launch, run_processes};
 pub use sim::network_config;
@@ -234,7 +235,7 @@ pub type Answer<S> = (Duration, <<S as Service>::Protocol as Protocol>::Command)
 
 /// Adds an answer. One that is given at once takes the place of an earlier such one that it
 /// includes.
-pub(crate) fn answer<C>(
+pub fn answer<C>(
     answers: &mut Vec<(Duration, C)>,
     (after, command): (Duration, C),
     includes: impl Fn(&C) -> bool,

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use super::child::{Line, Process};
 use super::control::{FromChild, ToChild};
+use super::counters::add_named;
 use super::sockets::{LOOK_EVERY, Sockets, runtime};
 use super::{Outcome, Parts, Trial, Workload};
 use crate::LabError;
-use crate::counters::add_named;
 use crate::progress::{Progress, Seconds};
 use crate::scenario::{Fault, Scenario};
 
@@ -244,6 +244,7 @@ impl<'a> Processes<'a> {
     /// Takes in what each process noted and counted, and the processor time of all.
     async fn collect(&mut self, parts: &mut dyn Parts) -> Result<(Counters, Duration), LabError> {
         self.order_all(|_| ToChild::Finish).await?;
+        let sets = self.scenario.catalog().counters;
         let mut counters = Counters::default();
         let mut cpu = Duration::ZERO;
         self.answers(HAND_IN_WITHIN_ONCE_STOPPED, |node, report| match report {
@@ -251,7 +252,7 @@ impl<'a> Processes<'a> {
                 cpu += used;
                 let imported = parts.import(node, part);
                 imported.map_err(|error| LabError::Run(error.to_string()))?;
-                add_named(&mut counters, counted)?;
+                add_named(&mut counters, sets, counted)?;
                 Ok(Answer::Last)
             }
             FromChild::Done => Ok(Answer::Beside),
@@ -362,62 +363,4 @@ enum Answer {
 
 fn out_of_turn(report: &FromChild) -> LabError {
     LabError::Run(format!("{report:?} out of turn"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::chain::Broadcast;
-    use crate::progress::Quiet;
-    use crate::scenario::ScenarioFile;
-
-    /// Runs `chain/ten` with this shell script in the place of each node.
-    fn run_with(script: &str, progress: &dyn Progress) -> LabError {
-        let scenario = ScenarioFile::load("chain/ten").unwrap().resolve().unwrap();
-        let mut broadcast = Broadcast::read(&scenario).unwrap();
-        let command = |_| {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            command
-        };
-        let launch = Launch { command: &command, sockets: &|_| Sockets::default() };
-        let trial = Trial { progress, ..Trial::simulated(&scenario, 1) };
-        match run_processes(&mut broadcast, &trial, &launch) {
-            Ok(_) => panic!("a shell is no node"),
-            Err(error) => error,
-        }
-    }
-
-    #[test]
-    fn a_node_that_dies_is_named_with_its_last_words() {
-        let said = run_with("echo first >&2; echo last >&2; exit 3", &Quiet).to_string();
-        let (what, words) = said.split_once('\n').unwrap();
-        assert!(what.starts_with("the process of n"), "{said}");
-        assert!(what.ends_with(" ended early: exit status 3"), "{said}");
-        assert_eq!(words, "  | first\n  | last");
-        let said = run_with("read order; kill -9 $$", &Quiet).to_string();
-        assert!(said.contains("signal: 9"), "{said}");
-    }
-
-    #[test]
-    fn a_node_that_speaks_another_language_is_quoted() {
-        let said = run_with("read order; echo hello; read order", &Quiet).to_string();
-        assert!(said.contains("said hello"), "{said}");
-    }
-
-    #[test]
-    fn a_stop_does_not_wait_for_a_node_that_does_not_answer() {
-        /// Stops when it is asked for the third time.
-        struct Impatient(AtomicUsize);
-        impl Progress for Impatient {
-            fn stopped(&self) -> bool {
-                self.0.fetch_add(1, Ordering::Relaxed) >= 2
-            }
-        }
-        let error = run_with("while read order; do :; done", &Impatient(AtomicUsize::new(0)));
-        assert!(matches!(error, LabError::StoppedEarly), "{error}");
-    }
 }

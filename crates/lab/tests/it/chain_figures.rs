@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Figure, Scale, Settings, table};
-use paceline_lab::scenario::ScenarioFile;
 use paceline_lab::services::reproduction;
 use paceline_lab::{Quiet, run_on_sockets, simulate};
 
@@ -49,7 +49,7 @@ fn only_numbers_that_were_published_stand_in_the_column_of_the_paper() {
 
 #[test]
 fn sockets_refuse_streams_that_only_the_simulator_has() {
-    let scenario = ScenarioFile::load("chain/incast").unwrap().resolve().unwrap();
+    let scenario = CATALOG.load("chain/incast").unwrap().resolve().unwrap();
     let refused = run_on_sockets(Arc::new(scenario), 1, None, &Quiet).unwrap_err().to_string();
     assert!(refused.contains("streams = \"tcp\" is a model of the simulator"), "{refused}");
 }
@@ -64,8 +64,7 @@ fn other_sizes_give_the_same_ids_from_the_same_scenario() {
     ] {
         let sets =
             [format!("topology={topology}"), format!("blocks={blocks}"), format!("nodes={nodes}")];
-        let scenario =
-            ScenarioFile::load("chain/rounds").unwrap().with_sets(sets).unwrap().resolve();
+        let scenario = CATALOG.load("chain/rounds").unwrap().with_sets(sets).unwrap().resolve();
         let result = simulate(&scenario.unwrap(), 3).unwrap();
         let figure = &result.figures[0];
         assert_eq!(figure.id, format!("chain/rounds/{topology}/x{blocks}-n{nodes}"));
@@ -77,8 +76,7 @@ fn other_sizes_give_the_same_ids_from_the_same_scenario() {
 fn digests_are_equal_again_and_through_the_codec() {
     for name in ["chain/faults", "chain/ten", "chain/six"] {
         let run = |sets: &[&str]| {
-            let scenario =
-                ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap();
+            let scenario = CATALOG.load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap();
             simulate(&scenario, 5).unwrap()
         };
         let (first, again, codec) = (run(&[]), run(&[]), run(&["protocol.check_wire=true"]));

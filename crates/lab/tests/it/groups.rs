@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use paceline_check::checkers::group::GroupLedger;
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::group::Members;
 use paceline_lab::run::RunResult;
-use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::scenario::Scenario;
 use paceline_lab::world::{self, Service, Trial};
 use paceline_lab::{Quiet, run_on_sockets, simulate};
 
@@ -16,7 +17,7 @@ fn value(result: &RunResult, name: &str) -> f64 {
 }
 
 fn scenario(name: &str, sets: &[&str]) -> Arc<Scenario> {
-    let file = ScenarioFile::load(name).unwrap().with_sets(sets).unwrap();
+    let file = CATALOG.load(name).unwrap().with_sets(sets).unwrap();
     Arc::new(file.resolve().unwrap())
 }
 

@@ -6,6 +6,8 @@ mod groups;
 mod mircc;
 mod mircc_figures;
 mod mircc_random;
+mod processes;
 mod slingshot;
+mod sweeps;
 mod two_worlds;
 mod walk;

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::mircc::topology::{Flows, Random, Routing, Ways};
 use paceline_lab::run::RunResult;
-use paceline_lab::scenario::ScenarioFile;
 
 const NETWORKS: u64 = 50;
 
@@ -34,7 +34,7 @@ fn run(seed: u64, ways: Ways) -> Said {
          [workload]\nnetwork = \"random\"\nways = \"{name}\"\nrouting = \"{kind}\"\n",
         graph.nodes().len()
     );
-    let scenario = ScenarioFile::parse("random.toml", &text).unwrap().resolve().unwrap();
+    let scenario = CATALOG.parse("random.toml", &text).unwrap().resolve().unwrap();
     let result = paceline_lab::simulate(&scenario, seed).expect("it runs");
     let value = |name: &str| value(&result, name);
     let flows = graph.consumers().len();

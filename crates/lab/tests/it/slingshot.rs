@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Scale, Settings, table};
 use paceline_lab::run::RunResult;
-use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::scenario::Scenario;
 use paceline_lab::services::reproduction;
 use paceline_lab::{Quiet, run_on_sockets, simulate};
 
@@ -14,7 +15,7 @@ const FIGURES: usize = 115;
 const SHOWN: usize = 3;
 
 fn scenario(name: &str, sets: &[&str]) -> Scenario {
-    ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
+    CATALOG.load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
 }
 
 fn value(result: &RunResult, name: &str) -> f64 {
@@ -160,7 +161,7 @@ drain = "4s"
 "#;
 
 fn compared(sets: &[&str]) -> Scenario {
-    let file = ScenarioFile::parse("compared.toml", COMPARED).unwrap();
+    let file = CATALOG.parse("compared.toml", COMPARED).unwrap();
     file.with_sets(sets).unwrap().resolve().unwrap()
 }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::run::RunResult;
-use paceline_lab::scenario::ScenarioFile;
 use paceline_lab::{Quiet, run_on_sockets, simulate};
 
 fn value(result: &RunResult, name: &str) -> f64 {
@@ -15,7 +15,7 @@ fn value(result: &RunResult, name: &str) -> f64 {
 fn sockets_deliver_what_the_simulator_delivers() {
     for topology in ["chain", "unicast", "tree", "pipeline", "auto"] {
         let sets = [format!("topology={topology}")];
-        let file = ScenarioFile::load("chain/ten").unwrap().with_sets(sets).unwrap();
+        let file = CATALOG.load("chain/ten").unwrap().with_sets(sets).unwrap();
         let scenario = Arc::new(file.resolve().unwrap());
         let simulated = simulate(&scenario, 1).unwrap();
         let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
@@ -27,7 +27,7 @@ fn sockets_deliver_what_the_simulator_delivers() {
 
 #[test]
 fn faults_on_sockets_cost_time_and_lose_nothing() {
-    let file = ScenarioFile::load("chain/faults").unwrap();
+    let file = CATALOG.load("chain/faults").unwrap();
     let scenario = Arc::new(file.resolve().unwrap());
     let simulated = simulate(&scenario, 1).unwrap();
     let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
@@ -43,7 +43,7 @@ fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
         let sets = ["nodes=8", "keys=600", "bundle=100", "grouping=clustered", "start=6s"];
         let datagram = format!("datagram={datagram}");
         let sets = sets.into_iter().chain([datagram.as_str()]);
-        let file = ScenarioFile::load("overlay/bundle").unwrap().with_sets(sets).unwrap();
+        let file = CATALOG.load("overlay/bundle").unwrap().with_sets(sets).unwrap();
         let scenario = Arc::new(file.resolve().unwrap());
         let simulated = simulate(&scenario, 1).unwrap();
         let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();
@@ -59,7 +59,7 @@ fn bundles_stay_whole_in_both_worlds_where_datagrams_are_long_enough() {
 fn both_worlds_count_the_same_messages_of_each_phase() {
     // No pings, so tables do not change with traffic.
     let sets = ["nodes=8", "keys=120", "ping=off", "every=1ms", "start=8s"];
-    let file = ScenarioFile::load("overlay/packets").unwrap().with_sets(sets).unwrap();
+    let file = CATALOG.load("overlay/packets").unwrap().with_sets(sets).unwrap();
     let scenario = Arc::new(file.resolve().unwrap());
     let simulated = simulate(&scenario, 1).unwrap();
     let real = run_on_sockets(scenario, 1, None, &Quiet).unwrap();

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use paceline_lab::Quiet;
+use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Scale, Settings};
-use paceline_lab::scenario::{Scenario, ScenarioFile};
+use paceline_lab::scenario::Scenario;
 
 fn load(name: &str, sets: &[&str]) -> Scenario {
-    ScenarioFile::load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
+    CATALOG.load(name).unwrap().with_sets(sets).unwrap().resolve().unwrap()
 }
 
 fn metric(scenario: &Scenario, seed: u64, name: &str) -> f64 {

@@ -3,9 +3,9 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::LabError;
+use crate::catalog::CATALOG;
 use crate::machine::thread_cpu;
 use crate::mircc::{Fetching, Settings};
-use crate::scenario::ScenarioFile;
 use crate::world::{Trial, simulate};
 
 /// Flows that share the link.
@@ -53,7 +53,7 @@ pub(super) fn run() -> Result<Simulation, LabError> {
          [protocol]\nkind = \"mircc\"\n[workload]\nnetwork = \"dumbbell\"\nflows = {FLOWS}\n\
          bottleneck = \"{BITS_PER_SECOND}bit\"\n"
     );
-    let scenario = ScenarioFile::parse("bench mircc", &text)?.resolve()?;
+    let scenario = CATALOG.parse("bench mircc", &text)?.resolve()?;
     let mut service = Fetching::new(Settings::read(&scenario, scenario.seed)?)?;
     let before = thread_cpu();
     let trial = Trial::simulated(&scenario, scenario.seed);

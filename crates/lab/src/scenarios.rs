@@ -1,3 +1,5 @@
+//! The built-in scenarios.
+
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
         &[$((
@@ -9,7 +11,7 @@ macro_rules! scenarios {
 
 /// The scenarios that are part of the binary, by name: `scenarios/<name>.toml`. A test fails if a
 /// file there is not in this table.
-const SCENARIOS: &[(&str, &str)] = scenarios![
+pub(crate) static SCENARIOS: &[(&str, &str)] = scenarios![
     "chain/all-but-one",
     "chain/faults",
     "chain/gain",
@@ -67,22 +69,11 @@ const SCENARIOS: &[(&str, &str)] = scenarios![
     "walk/synchronous",
 ];
 
-/// The names of the scenarios that are part of the binary, sorted.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    SCENARIOS.iter().map(|(name, _)| *name)
-}
-
-/// The text of a built-in scenario.
-pub fn text(name: &str) -> Option<&'static str> {
-    SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::*;
-    use crate::scenario::ScenarioFile;
+    use crate::catalog::CATALOG;
 
     #[test]
     fn every_scenario_file_of_the_repository_is_compiled_in_and_resolves() {
@@ -95,9 +86,9 @@ mod tests {
             }
         }
         found.sort();
-        assert_eq!(names().collect::<Vec<_>>(), found);
-        for name in names() {
-            let scenario = ScenarioFile::load(name).unwrap().resolve();
+        assert_eq!(CATALOG.scenario_names().collect::<Vec<_>>(), found);
+        for name in CATALOG.scenario_names() {
+            let scenario = CATALOG.load(name).unwrap().resolve();
             assert_eq!(scenario.map_err(|error| error.to_string()).unwrap().name, name);
         }
     }
