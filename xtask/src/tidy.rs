@@ -30,18 +30,33 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
     ("paceline", &["paceline-proto", "paceline-net"]),
+    ("paceline-lab", &["paceline-proto", "paceline-sim", "paceline-net"]),
     (
-        "paceline-lab",
+        "paceline-lab-services",
+        &["paceline-lab", "paceline-proto", "paceline-graph", "paceline-sim", "paceline-net"],
+    ),
+    (
+        "paceline-lab-bench",
         &[
+            "paceline-lab",
+            "paceline-lab-services",
             "paceline-proto",
             "paceline-graph",
             "paceline-sim",
             "paceline-net",
             "paceline-netlab",
+        ],
+    ),
+    (
+        "paceline-cli",
+        &[
+            "paceline-lab",
+            "paceline-lab-services",
+            "paceline-lab-bench",
+            "paceline-graph",
             "paceline",
         ],
     ),
-    ("paceline-cli", &["paceline-lab", "paceline-graph", "paceline"]),
 ];
 
 /// Prints what is not in order, and says whether all is.

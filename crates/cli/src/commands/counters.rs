@@ -1,9 +1,9 @@
 //! The list of all counters, and the counters that a node prints at its end.
 
 use paceline::Stats;
-use paceline_lab::counters::SETS;
 use paceline_lab::scenario::Diagnostic;
 use paceline_lab::table::{table, table_within};
+use paceline_lab_services::counters::SETS;
 use serde::Serialize;
 
 use super::{COLUMNS_UNKNOWN, Outcome};

@@ -1,6 +1,6 @@
-use paceline_lab::catalog::CATALOG;
-use paceline_lab::services::reproductions;
 use paceline_lab::table::table_within;
+use paceline_lab_services::catalog::CATALOG;
+use paceline_lab_services::services::reproductions;
 use serde::Serialize;
 
 use super::{COLUMNS_UNKNOWN, Outcome};

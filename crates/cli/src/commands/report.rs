@@ -2,10 +2,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use paceline_lab::LabError;
-use paceline_lab::catalog::CATALOG;
 use paceline_lab::report::Report;
 use paceline_lab::run::Run;
 use paceline_lab::sweep::{self, Plan};
+use paceline_lab_services::catalog::CATALOG;
 use serde::Serialize;
 
 use super::{Outcome, runs};

@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use paceline_lab::figure::{Scale, Settings};
 use paceline_lab::folder::Place;
 use paceline_lab::reproduce::{self, Reproduction};
-use paceline_lab::services::{reproduction, reproductions};
 use paceline_lab::standing::summary;
+use paceline_lab_services::services::{reproduction, reproductions};
 
 use super::{Outcome, runs, seed};
 use crate::error::CliError;

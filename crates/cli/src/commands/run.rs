@@ -2,13 +2,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use paceline_lab::catalog::CATALOG;
 use paceline_lab::figure::{Figure, number};
 use paceline_lab::folder::Place;
 use paceline_lab::run::{Metric, Run, RunResult, WorldKind};
 use paceline_lab::scenario::Scenario;
-use paceline_lab::simulate_watched;
 use paceline_lab::table::table;
+use paceline_lab_services::catalog::CATALOG;
+use paceline_lab_services::simulate_watched;
 use serde::Serialize;
 
 use super::{Outcome, runs, seed, this_program};
@@ -145,7 +145,7 @@ fn run_on_sockets(
     ui: &Ui,
 ) -> Result<RunResult, CliError> {
     let program = if processes { Some(this_program()?) } else { None };
-    Ok(paceline_lab::run_on_sockets(scenario, seed, program.as_deref(), &ui.progress())?)
+    Ok(paceline_lab_services::run_on_sockets(scenario, seed, program.as_deref(), &ui.progress())?)
 }
 
 /// True if every figure is within its band, and every message was delivered intact.

@@ -16,7 +16,7 @@ An editor with taplo (Even Better TOML) uses it for a file that begins with
 
 /// Does it.
 pub fn run(Args {}: Args, ui: &Ui) -> Result<Outcome, CliError> {
-    let schema = format!("{:#}\n", paceline_lab::schema::schema());
+    let schema = format!("{:#}\n", paceline_lab_services::schema::schema());
     ui.output(&schema)?;
     Ok(Outcome::Done)
 }

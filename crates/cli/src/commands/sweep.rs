@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use paceline_lab::catalog::CATALOG;
+use paceline_lab::LabError;
 use paceline_lab::figure::{Figure, number};
 use paceline_lab::report::Report;
 use paceline_lab::sweep::{self, FinishedCell, Options, Plan, Shard};
-use paceline_lab::{LabError, simulate};
+use paceline_lab_services::catalog::CATALOG;
+use paceline_lab_services::simulate;
 use serde::Serialize;
 
 use super::{Outcome, runs};

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use paceline_lab::figure::number;
 use paceline_lab::folder::Place;
 use paceline_lab::table::table;
-use paceline_lab::tour::{self, Broadcasts, Tour};
+use paceline_lab_services::tour::{self, Broadcasts, Tour};
 
 use super::{Outcome, runs};
 use crate::error::CliError;

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::broadcast::{BenchPlan, BenchRow, Membership, Place, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_rate, parse_size};
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::broadcast::{BenchPlan, BenchRow, Membership, Place, run as measure};
 
 use crate::commands::topology::{self, Choice};
 use crate::commands::{Outcome, this_program};

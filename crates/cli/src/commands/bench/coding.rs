@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::coding::{Settings, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::coding::{Settings, run as measure};
 
 use crate::commands::Outcome;
 use crate::error::CliError;

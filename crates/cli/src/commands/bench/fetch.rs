@@ -1,14 +1,14 @@
 use std::time::Duration;
 
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::fetch::{
-    FetchCase, FetchPlace, FetchPlan, FetchRow, PhaseRow, run as measure,
-};
 use paceline_lab::figure::number;
-use paceline_lab::mircc::topology::Branch;
 use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_duration, parse_probability, parse_rate};
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::fetch::{
+    FetchCase, FetchPlace, FetchPlan, FetchRow, PhaseRow, run as measure,
+};
+use paceline_lab_services::mircc::topology::Branch;
 
 use crate::commands::{Outcome, this_program};
 use crate::error::CliError;

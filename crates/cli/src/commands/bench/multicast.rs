@@ -1,14 +1,14 @@
 use std::time::Duration;
 
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::multicast::{
-    MulticastPlace, MulticastPlan, MulticastRow, RepairSetting, run as measure,
-};
 use paceline_lab::figure::number;
 use paceline_lab::scenario::units::{
     parse_duration, parse_frequency, parse_probability, parse_size,
 };
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::multicast::{
+    MulticastPlace, MulticastPlan, MulticastRow, RepairSetting, run as measure,
+};
 
 use crate::commands::{Outcome, seed, this_program};
 use crate::error::CliError;

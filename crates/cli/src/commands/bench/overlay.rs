@@ -1,8 +1,8 @@
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::overlay::{Row, Settings, run as measure};
-use paceline_lab::bench::packets;
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::overlay::{Row, Settings, run as measure};
+use paceline_lab_bench::packets;
 
 use crate::commands::Outcome;
 use crate::error::CliError;

@@ -1,7 +1,7 @@
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::slingshot::{Settings, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::slingshot::{Settings, run as measure};
 
 use crate::commands::Outcome;
 use crate::error::CliError;

@@ -5,7 +5,7 @@ mod group;
 pub mod service;
 mod walk;
 
-use paceline_lab::serve_control;
+use paceline_lab_services::serve_control;
 
 use super::{Outcome, member};
 use crate::error::CliError;

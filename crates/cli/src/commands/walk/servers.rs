@@ -15,7 +15,7 @@ use paceline::walks::{SharedGraph, Walked, Walking};
 use paceline::{Host, Walks, WalksError};
 use paceline_graph::walk::Paths;
 use paceline_lab::Progress;
-use paceline_lab::walk::Method;
+use paceline_lab_services::walk::Method;
 use tokio::sync::mpsc;
 
 use super::outputs::Outputs;

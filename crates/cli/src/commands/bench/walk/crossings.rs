@@ -1,7 +1,7 @@
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::crossings::{CrossingsPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::crossings::{CrossingsPlan, run as measure};
 
 use super::{Args, judged};
 use crate::commands::{Outcome, this_program};

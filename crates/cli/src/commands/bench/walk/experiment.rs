@@ -1,7 +1,7 @@
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::walk::{WalkPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::walk::{WalkPlan, run as measure};
 
 use super::{Args, World, judged};
 use crate::commands::{Outcome, this_program};

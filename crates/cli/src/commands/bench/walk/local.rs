@@ -1,7 +1,7 @@
-use paceline_lab::bench::Bench;
-use paceline_lab::bench::local_walk::{LocalPlan, run as measure};
 use paceline_lab::figure::number;
 use paceline_lab::table::table;
+use paceline_lab_bench::Bench;
+use paceline_lab_bench::local_walk::{LocalPlan, run as measure};
 
 use super::Args;
 use crate::commands::Outcome;

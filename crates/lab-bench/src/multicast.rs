@@ -1,0 +1,279 @@
+//! `paceline bench multicast`: a process for each member, losses at their receive buffers, and the
+//! share and time of recovery; on loopback, or in a network lab by IP multicast.
+
+use std::path::Path;
+use std::time::Duration;
+
+use paceline_lab::machine::load_average;
+use paceline_lab::run::RunResult;
+use paceline_lab::scenario::Scenario;
+use paceline_lab::world::{Launch, Sockets, Trial, World, node_command};
+use paceline_lab::{LabError, Progress};
+use paceline_lab_services::catalog::CATALOG;
+use paceline_lab_services::slingshot;
+use paceline_netlab::Plan as LabPlan;
+use paceline_proto::core::NodeId;
+use serde::Serialize;
+
+use super::netns;
+
+/// The UDP port of IP multicast in the lab.
+const MULTICAST_PORT: u16 = 7947;
+/// Rate of each port of the lab.
+const LAB_RATE: u64 = 1_000_000_000;
+/// Until members have found each other.
+const START: Duration = Duration::from_secs(1);
+/// Until bins are out of step; and after the last packet, until nothing more comes.
+const AROUND: Duration = Duration::from_secs(1);
+
+/// Where the members run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MulticastPlace {
+    /// On loopback, by a copy to each receiver or by IP multicast. Receivers drop packets at
+    /// random, drawn from the seed, to emulate loss.
+    Loopback {
+        /// The port, if by IP multicast.
+        multicast_port: Option<u16>,
+    },
+    /// Each node in its own network namespace, by IP multicast across a bridge. nftables drops
+    /// packets at the receiver's ingress to emulate loss. Linux, root.
+    Netns,
+}
+
+/// How repairs are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairSetting {
+    /// Packets of the linear code's window; `None` for the exclusive or.
+    pub window: Option<u16>,
+    /// Packets of a repair.
+    pub r: usize,
+    /// Members that it goes to.
+    pub c: usize,
+    /// Whether what repairs do not bring is asked for.
+    pub questions: bool,
+}
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct MulticastPlan {
+    /// Members, 2 to 64.
+    pub members: u32,
+    /// How many of them send.
+    pub senders: u32,
+    /// Packets a second of the whole group.
+    pub packets_per_second: f64,
+    /// Bytes of a packet.
+    pub packet_bytes: usize,
+    /// Share of datagrams that each member loses, repairs too.
+    pub loss: f64,
+    /// Where.
+    pub place: MulticastPlace,
+    /// Measured time.
+    pub duration: Duration,
+    /// The run's seed; on loopback it draws the losses.
+    pub seed: u64,
+    /// Overrides of the scenario: `protocol.flush_after=5ms`.
+    pub sets: Vec<String>,
+}
+
+/// What was measured at one setting. Times of recovery are from when a packet would have arrived;
+/// shares are of all that was lost.
+#[derive(Clone, Debug, Serialize)]
+pub struct MulticastRow {
+    /// `xor` or `rlc`.
+    pub code: &'static str,
+    /// Packets of the linear code's window; null for the exclusive or.
+    pub window: Option<u16>,
+    /// Packets of a repair.
+    pub r: usize,
+    /// Members that it goes to.
+    pub c: usize,
+    /// Whether what repairs do not bring is asked for.
+    pub questions: bool,
+    /// Members.
+    pub members: u32,
+    /// Packets a second of the whole group.
+    pub packets_per_second: f64,
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Packets at receivers that did not come from their sender.
+    pub lost: u64,
+    /// The share that repairs brought back.
+    pub recovered: f64,
+    /// The share that came back by asking.
+    pub pulled: f64,
+    /// The share that repairs brought within 10 ms.
+    pub within_10ms: f64,
+    /// Median time of recovery by repairs.
+    pub p50_ms: f64,
+    /// The mean.
+    pub mean_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Packets that were reported lost.
+    pub reported_lost: u64,
+    /// Packets that were neither delivered nor reported lost.
+    pub untold: u64,
+    /// Packets that were delivered otherwise than as sent, or twice. Any fails the bench.
+    pub corrupt: u64,
+    /// Repairs, as a share of them and of packets received.
+    pub overhead: f64,
+    /// From sending to delivery, of what was not lost: the median.
+    pub data_p50_ms: f64,
+    /// 99th percentile.
+    pub data_p99_ms: f64,
+    /// Cores that all members together kept busy.
+    pub cores: f64,
+    /// What the kernel granted each member for datagrams that wait, bytes: the mean.
+    pub receive_buffer_bytes: u64,
+    /// Load average of the last minute when the run ended.
+    pub load: f64,
+}
+
+/// Runs one bench at one setting; `program` is this program, started again as
+/// `program node --control`.
+pub fn run(
+    plan: &MulticastPlan,
+    setting: RepairSetting,
+    program: &Path,
+    progress: &dyn Progress,
+) -> Result<MulticastRow, LabError> {
+    let scenario = scenario(plan, setting)?;
+    let simulated = Trial::simulated(&scenario, plan.seed);
+    let on = |launch: &Launch<'_>| {
+        slingshot::run(&Trial { world: World::Processes(launch), progress, ..simulated })
+    };
+    let result = match plan.place {
+        MulticastPlace::Loopback { multicast_port } => {
+            let command = |_| node_command(program);
+            let sockets = |_| Sockets { multicast_port, ..Sockets::default() };
+            let launch = Launch { command: &command, sockets: &sockets };
+            on(&launch)?
+        }
+        MulticastPlace::Netns => {
+            let mut lab = netns::build(LabPlan::new(plan.members as usize, LAB_RATE), progress)?;
+            lab.drop_datagrams_everywhere(plan.loss).map_err(netns::lab_error)?;
+            let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
+            let sockets = |node: NodeId| {
+                let bind = netns::bind(&lab, node);
+                Sockets { bind, multicast_port: Some(MULTICAST_PORT), ..Sockets::default() }
+            };
+            let launch = Launch { command: &command, sockets: &sockets };
+            on(&launch)?
+        }
+    };
+    if progress.stopped() {
+        return Err(LabError::StoppedEarly);
+    }
+    Ok(row(plan, setting, &result))
+}
+
+/// The bench as a scenario.
+fn scenario(plan: &MulticastPlan, setting: RepairSetting) -> Result<Scenario, LabError> {
+    let MulticastPlan { members, senders, packet_bytes, loss, .. } = plan;
+    let duration_ms = (START + AROUND + plan.duration + AROUND).as_millis();
+    let (start_ms, around_ms) = (START.as_millis(), AROUND.as_millis());
+    let loss = match plan.place {
+        MulticastPlace::Loopback { .. } if *loss > 0.0 => format!("receive_loss = {loss}\n"),
+        _ => String::new(),
+    };
+    let RepairSetting { window, r, c, questions } = setting;
+    let code = match window {
+        None => "code = \"xor\"".to_owned(),
+        Some(window) => format!("code = \"rlc\"\nwindow = {window}"),
+    };
+    let rate = plan.packets_per_second;
+    let text = format!(
+        "name = \"bench/multicast\"\nduration = \"{duration_ms}ms\"\n\
+         [topology]\nnodes = {members}\ndatagram = \"1472B\"\n{loss}\
+         [protocol]\nkind = \"slingshot\"\nr = {r}\nc = {c}\n{code}\npull = {questions}\n\
+         [workload]\nsenders = {senders}\nrate = \"{rate}/s\"\nsize = \"{packet_bytes}B\"\n\
+         start = \"{start_ms}ms\"\n\
+         [measure]\nwarmup = \"{around_ms}ms\"\ndrain = \"{around_ms}ms\"\n"
+    );
+    CATALOG.parse("bench multicast", &text)?.with_sets(&plan.sets)?.resolve()
+}
+
+fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> MulticastRow {
+    let value = |name: &str| {
+        let found = result.summary.iter().find(|metric| metric.metric == name);
+        found.map_or(f64::NAN, |metric| metric.value)
+    };
+    let count = |name: &str| {
+        let counted = value(name);
+        assert!(!counted.is_nan(), "each run of multicast in time has `{name}`");
+        counted as u64
+    };
+    let lost = value("packets_lost");
+    MulticastRow {
+        code: if setting.window.is_some() { "rlc" } else { "xor" },
+        window: setting.window,
+        r: setting.r,
+        c: setting.c,
+        questions: setting.questions,
+        members: plan.members,
+        packets_per_second: plan.packets_per_second,
+        seconds: plan.duration.as_secs_f64(),
+        lost: lost as u64,
+        recovered: value("recovered"),
+        pulled: value("packets_pulled") / lost,
+        within_10ms: value("recovered_within_10ms"),
+        p50_ms: value("recovery_p50"),
+        mean_ms: value("recovery_mean"),
+        p99_ms: value("recovery_p99"),
+        reported_lost: count("packets_reported_lost"),
+        untold: count("packets_untold"),
+        corrupt: count("packets_corrupt"),
+        overhead: value("overhead"),
+        data_p50_ms: value("data_latency_p50"),
+        data_p99_ms: value("data_latency_p99"),
+        cores: value("processor_time"),
+        // Absent where the kernel says nothing; NaN becomes 0.
+        receive_buffer_bytes: value("datagram_receive_bytes") as u64 / u64::from(plan.members),
+        load: load_average().map_or(f64::NAN, |load| load[0]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_lab::run::Metric;
+
+    fn plan() -> MulticastPlan {
+        MulticastPlan {
+            members: 16,
+            senders: 16,
+            packets_per_second: 1000.0,
+            packet_bytes: 1024,
+            loss: 0.01,
+            place: MulticastPlace::Loopback { multicast_port: None },
+            duration: Duration::from_secs(2),
+            seed: 1,
+            sets: vec!["protocol.flush_after=5ms".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_row_has_what_the_run_counted_as_corrupt_and_untold() {
+        let names = ["packets_reported_lost", "packets_untold", "packets_corrupt"];
+        let mut result = RunResult::default();
+        result.summary.extend(names.map(|name| Metric::new(name, 0.0, "")));
+        let setting = RepairSetting { window: None, r: 8, c: 3, questions: false };
+        let measured = row(&plan(), setting, &result);
+        assert_eq!((measured.corrupt, measured.untold), (0, 0));
+        result.summary[1].value = 2.0;
+        result.summary[2].value = 3.0;
+        let measured = row(&plan(), setting, &result);
+        assert_eq!((measured.corrupt, measured.untold), (3, 2));
+    }
+
+    #[test]
+    fn each_setting_is_a_scenario() {
+        let plan = plan();
+        for window in [None, Some(32)] {
+            let setting = RepairSetting { window, r: 8, c: 3, questions: window.is_none() };
+            let scenario = scenario(&plan, setting).unwrap();
+            paceline_lab_services::slingshot::Settings::read(&scenario).unwrap();
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The report of the group's figures, and the drawings of a repaired message.
+
+use paceline_lab::experiment::Experiment;
+use paceline_lab::figure::{Figure, Settings};
+use paceline_lab::plot::{Axis, Plot};
+use paceline_lab::report::Section;
+use paceline_lab::world::Trial;
+use paceline_lab::{LabError, Progress};
+
+use super::Members;
+use super::figures::SCENARIOS;
+use crate::catalog::CATALOG;
+
+const DROP_OUT: &str = "On a chain every member forwards what it gets, so what if a member drops \
+    out? In the published design what was in flight at that member is lost to all behind it. Here \
+    the others agree on the next view, and before they install it they give each other what some \
+    of them have and others lack.";
+
+const ORIGIN_DIES: &str = "The same where the one that crashes is the one that sent, when only its \
+    successor has the message: it is passed on nevertheless, and the next view begins with all of \
+    them having delivered it.";
+
+const STALLS: &str = "How long the members that stay were told nothing, or were apart. Whoever \
+    crashes has to be noticed first, which the failure detector does within 1.5 s.";
+
+/// The sections of the report of `reproduce group`.
+pub(super) fn sections(
+    figures: &[Figure],
+    settings: &Settings,
+    _: &dyn Progress,
+) -> Result<Vec<Section>, LabError> {
+    let mut sections = Vec::new();
+    for (name, heading, text) in [
+        ("group/drop-out", "A member drops out", DROP_OUT),
+        ("group/origin-dies", "The sender drops out", ORIGIN_DIES),
+    ] {
+        let scenario = CATALOG.load(name)?.with_sets(&settings.sets)?.resolve()?;
+        let seed = settings.seed.unwrap_or(scenario.seed);
+        let plots = Members::run(&Trial::simulated(&scenario, seed))?.drawings;
+        let (heading, text) = (heading.to_owned(), text.to_owned());
+        sections.push(Section { heading, text, plots, ..Section::default() });
+    }
+    let times: Vec<&Figure> = figures.iter().filter(|figure| figure.unit == "s").collect();
+    let names = SCENARIOS.iter().filter_map(|name| {
+        let short = name.strip_prefix("group/")?;
+        times.iter().any(|figure| figure.id.starts_with(*name)).then_some(short)
+    });
+    let plot = Plot::bars("Until the group goes on", names, Axis::new("", "s"))
+        .with_group("measured", times.iter().map(|figure| figure.measured));
+    let (heading, text) = ("Standing still".to_owned(), STALLS.to_owned());
+    sections.push(Section { heading, text, plots: vec![plot], ..Section::default() });
+    sections.retain(|section| !section.plots.is_empty());
+    Ok(sections)
+}
