@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Context, DecodeError, Instant, Lane, Member, NodeId, Outbox, Protocol, Rng, View,
-    Wire, decode_exact, encode_to_bytes,
+    Backlog, Context, DecodeError, Instant, Lane, Member, MembershipCommand, NodeId, Outbox,
+    Protocol, Rng, View, Wire, decode_exact, encode_to_bytes,
 };
 use paceline_proto::overlay::{Algorithm, Key, Overlay};
 use paceline_proto::{chain, detector, group, mircc, multicast, ndn, overlay, slingshot, walk};
@@ -231,7 +231,7 @@ fn node_chain(input: &[u8]) {
 fn node_group(input: &[u8]) {
     let config = group::Config::new(chain::Config::for_groups(), detector::Config::default());
     let config = config.build().expect("the defaults");
-    let found = group::Command::Bootstrap { address: Bytes::new() };
+    let found = MembershipCommand::Bootstrap { address: Bytes::new() }.into();
     Alone::run(group::Group::new(&config), &config, Some(found), input);
 }
 
@@ -242,7 +242,7 @@ fn node_slingshot(input: &[u8]) {
 
 fn node_overlay(algorithm: Algorithm, input: &[u8]) {
     let config = overlay::Config::new(overlay::Space::new(1)).with_algorithm(algorithm);
-    let found = overlay::Command::Bootstrap { address: Bytes::new() };
+    let found = MembershipCommand::Bootstrap { address: Bytes::new() }.into();
     Alone::run(Overlay::new(&config, NodeId(0)), &config, Some(found), input);
 }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use paceline_lab::reproduce::Reproduction;
 use paceline_lab::scenario::{Fault, Scenario};
 use paceline_lab::world::{Answer, Parts, Service, Start, Workload, answer};
-use paceline_proto::core::{Instant, NodeId, Protocol};
+use paceline_proto::core::{Instant, MembershipCommand, NodeId, Protocol};
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::Codec;
 
@@ -120,15 +120,15 @@ impl Service for Members {
         // A world knows where its nodes are.
         let address = bytes::Bytes::new();
         if node == NodeId(0) && start == Start::First {
-            return Some((Duration::ZERO, Command::Bootstrap { address }));
+            return Some((Duration::ZERO, MembershipCommand::Bootstrap { address }.into()));
         }
         let seeds = (0..self.nodes).map(NodeId).filter(|&other| other != node).take(SEEDS_MAX);
         let after = if start == Start::First { self.join_after } else { Duration::ZERO };
-        Some((after, Command::Join { address, seeds: seeds.collect() }))
+        Some((after, MembershipCommand::Join { address, seeds: seeds.collect() }.into()))
     }
 
     fn leave(&self) -> Option<Command> {
-        Some(Command::Leave)
+        Some(MembershipCommand::Leave.into())
     }
 
     fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {

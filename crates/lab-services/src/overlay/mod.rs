@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_lab::reproduce::Reproduction;
 use paceline_lab::world::{Answer, Parts, Service, Start, Workload};
-use paceline_proto::core::{Counters, Instant, NodeId, Protocol};
+use paceline_proto::core::{Counters, Instant, MembershipCommand, NodeId, Protocol};
 use paceline_proto::overlay::{Command, Config, Event, Key, Oracle, Overlay};
 use paceline_sim::Codec;
 
@@ -150,7 +150,7 @@ impl Service for Requests {
         // A world knows where its nodes are.
         let address = Bytes::new();
         if node == NodeId(0) && start == Start::First {
-            return Some((Duration::ZERO, Command::Bootstrap { address }));
+            return Some((Duration::ZERO, MembershipCommand::Bootstrap { address }.into()));
         }
         let nodes = self.settings.nodes;
         let seeds = match start {
@@ -162,11 +162,11 @@ impl Service for Requests {
             Start::First => self.plan().join_every * node.0,
             Start::Again => Duration::ZERO,
         };
-        Some((after, Command::Join { address, seeds }))
+        Some((after, MembershipCommand::Join { address, seeds }.into()))
     }
 
     fn leave(&self) -> Option<Command> {
-        Some(Command::Leave)
+        Some(MembershipCommand::Leave.into())
     }
 
     fn submit(&mut self, at: Instant, node: NodeId, number: u64) -> Command {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::{Node, Roster};
+use paceline_proto::core::MembershipCommand;
 use paceline_proto::overlay::{Algorithm, Command, Config, Overlay, Shape, Space, Style};
 
 use super::desk::{Desk, Phase};
@@ -246,8 +247,8 @@ impl DhtBuilder {
         let settings = Settings { style: Some(style), ..self.settings };
         let own = Bytes::from(address.to_string());
         let command = match part {
-            Part::Founder => Command::Bootstrap { address: own },
-            Part::Member => Command::Join { address: own, seeds: Vec::new() },
+            Part::Founder => MembershipCommand::Bootstrap { address: own }.into(),
+            Part::Member => MembershipCommand::Join { address: own, seeds: Vec::new() }.into(),
             Part::Guest => Command::Visit { address: own },
         };
         node.command(command).map_err(|_| DhtError::Closed)?;

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::{Node, Stats};
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{MembershipCommand, NodeId};
 use paceline_proto::overlay::{Command, Operation, Outcome, Overlay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -334,7 +334,7 @@ impl Dht {
     /// If the file of a durable host could not be written.
     pub async fn leave(&self) -> Result<(), DhtError> {
         let mut phase = self.shared.desk.phase();
-        if self.shared.node.command(Command::Leave).is_ok() {
+        if self.shared.node.command(MembershipCommand::Leave.into()).is_ok() {
             let is_over = |phase: &Phase| matches!(phase, Phase::Left | Phase::Ended(_));
             // Stopping is next, whether it has left by then or not.
             let _ = tokio::time::timeout(LEAVE_WITHIN, phase.wait_for(is_over)).await;

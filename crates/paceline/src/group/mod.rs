@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Hosted, Node, Roster, StartError, Stats, TrySubmitError};
 use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
-use paceline_proto::core::{ConfigError, NodeId, View};
+use paceline_proto::core::{ConfigError, MembershipCommand, NodeId, View};
 use paceline_proto::detector;
 use paceline_proto::group::{self, Command, Config, Refusal};
 use thiserror::Error;
@@ -162,7 +162,7 @@ impl GroupBuilder {
     pub async fn bootstrap(self) -> Result<(Group, Events), JoinError> {
         let (within, address) = (self.within, self.address());
         let (group, events) = self.start()?;
-        group.command(Command::Bootstrap { address })?;
+        group.command(MembershipCommand::Bootstrap { address }.into())?;
         group.first_view(events, within, "this node").await
     }
 
@@ -179,7 +179,7 @@ impl GroupBuilder {
         let seeds = resolve(&names).await?;
         let (within, address) = (self.within, self.address());
         let (group, events) = self.start()?;
-        group.command(Command::Join { address, seeds: Vec::new() })?;
+        group.command(MembershipCommand::Join { address, seeds: Vec::new() }.into())?;
         group.node.seek(seeds).map_err(|_| JoinError::Closed)?;
         group.first_view(events, within, &names.join(", ")).await
     }
@@ -449,7 +449,7 @@ impl Group {
     /// # Errors
     /// If the host has stopped.
     pub fn leave(&self) -> Result<(), JoinError> {
-        self.command(Command::Leave)
+        self.command(MembershipCommand::Leave.into())
     }
 
     /// What the node counted.

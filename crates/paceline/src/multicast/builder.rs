@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::Roster;
-use paceline_proto::core::{View, ViewId};
+use paceline_proto::core::{MembershipCommand, View, ViewId};
 use paceline_proto::multicast::{Command, Config, Multicast as Protocol};
 use paceline_proto::{chain, detector, group, slingshot};
 
@@ -79,7 +79,9 @@ impl MulticastBuilder {
     pub async fn bootstrap(self) -> Result<(Multicast, Events), JoinError> {
         let (within, address) = (self.within, self.address());
         let (multicast, events) = self.start()?;
-        multicast.command(Command::Bootstrap { address }).map_err(|_| JoinError::Closed)?;
+        multicast
+            .command(MembershipCommand::Bootstrap { address }.into())
+            .map_err(|_| JoinError::Closed)?;
         multicast.first_view(events, within, "this node").await
     }
 
@@ -96,7 +98,7 @@ impl MulticastBuilder {
         let seeds = resolve(&names).await?;
         let (within, address) = (self.within, self.address());
         let (multicast, events) = self.start()?;
-        let join = Command::Join { address, seeds: Vec::new() };
+        let join = MembershipCommand::Join { address, seeds: Vec::new() }.into();
         multicast.command(join).map_err(|_| JoinError::Closed)?;
         multicast.node().seek(seeds).map_err(|_| JoinError::Closed)?;
         multicast.first_view(events, within, &names.join(", ")).await

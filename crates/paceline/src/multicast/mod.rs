@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::{Node, Stats, TrySubmitError};
-use paceline_proto::core::{NodeId, View};
+use paceline_proto::core::{MembershipCommand, NodeId, View};
 use paceline_proto::multicast::{Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, RejectReason};
 
@@ -164,7 +164,7 @@ impl Multicast {
     /// # Errors
     /// If the host has stopped.
     pub fn leave(&self) -> Result<(), MulticastError> {
-        self.command(Command::Leave)
+        self.command(MembershipCommand::Leave.into())
     }
 
     /// What the node counted.

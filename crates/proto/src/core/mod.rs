@@ -7,6 +7,7 @@ pub mod knobs;
 #[cfg(test)]
 pub(crate) mod laws;
 mod link;
+mod membership;
 mod node;
 mod payload;
 mod protocol;
@@ -18,6 +19,7 @@ pub use counters::{Counter, CounterId, CounterSet, Counters};
 pub use instant::Instant;
 pub use knobs::{ConfigError, Knob, Knobs};
 pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};
+pub use membership::{ADDRESS_BYTES_MAX, MembershipCommand};
 pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, Outbox, Outgoing, Protocol};

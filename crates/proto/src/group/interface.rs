@@ -2,30 +2,15 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::message::Refusal;
 use crate::chain::{self, RejectReason, Topology, Urgency};
-use crate::core::{Member, NodeId, Payload, View, ViewId};
+use crate::core::{Member, MembershipCommand, NodeId, Payload, View, ViewId};
 
 /// A command of the application to its member.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Found the group: this node alone is its first view. For the first start, and for a restart
-    /// after every member was lost.
-    Bootstrap {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-    },
-    /// Become a member.
-    Join {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-        /// Nodes to ask, any members.
-        seeds: Vec<NodeId>,
-    },
-    /// Stop being a member, once what was sent is with the others.
-    Leave,
+    /// Enter the group, or leave it once what was sent is with the others.
+    Membership(MembershipCommand),
     /// Send this to every member, this one included.
     Broadcast {
         /// The message.
@@ -72,6 +57,12 @@ impl Command {
     pub fn broadcast(payload: impl Into<Payload>) -> Command {
         let payload = payload.into();
         Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput, ticket: 0 }
+    }
+}
+
+impl From<MembershipCommand> for Command {
+    fn from(command: MembershipCommand) -> Command {
+        Command::Membership(command)
     }
 }
 

@@ -8,12 +8,10 @@ use bytes::Bytes;
 use super::direct::Direct;
 use crate::chain;
 use crate::core::field::{Address, List, Rest, fields, messages};
-use crate::core::{DecodeError, Member, NodeId, ViewId};
+use crate::core::{ADDRESS_BYTES_MAX, DecodeError, Member, NodeId, ViewId};
 
 /// Most members of a group.
 pub const MEMBERS_MAX: usize = 1024;
-/// Longest address of a member, bytes.
-pub const ADDRESS_BYTES_MAX: usize = 255;
 
 fields! {
     /// A member and where its driver reaches it.

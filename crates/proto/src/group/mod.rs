@@ -44,7 +44,8 @@ use bytes::Bytes;
 
 use crate::chain::{self, Chain, RejectReason};
 use crate::core::{
-    Context, Instant, Lane, Member, NodeId, Outbox, PeerState, Protocol, View, ViewId, Wire,
+    Context, Instant, Lane, Member, MembershipCommand, NodeId, Outbox, PeerState, Protocol, View,
+    ViewId, Wire,
 };
 use crate::detector::{self, Detector, Health};
 use crate::parts::deadline::Deadline;
@@ -58,9 +59,7 @@ use propose::{Installing, Promise, Proposer};
 pub use config::Config;
 pub use direct::Direct;
 pub use interface::{Command, Event, Role, SendFailure, Timer};
-pub use message::{
-    ADDRESS_BYTES_MAX, Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received, Refusal,
-};
+pub use message::{Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received, Refusal};
 
 /// A node's part in a group.
 pub struct Group {
@@ -638,9 +637,11 @@ impl Protocol for Group {
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
         self.make_up_for_stall(cx);
         match command {
-            Command::Bootstrap { address } => self.bootstrap(cx, address),
-            Command::Join { address, seeds } => self.join(cx, address, seeds),
-            Command::Leave => self.leave(cx),
+            Command::Membership(command) => match command {
+                MembershipCommand::Bootstrap { address } => self.bootstrap(cx, address),
+                MembershipCommand::Join { address, seeds } => self.join(cx, address, seeds),
+                MembershipCommand::Leave => self.leave(cx),
+            },
             Command::Broadcast { payload, topology, urgency, ticket } => {
                 if self.role != Role::Member {
                     cx.deliver(Event::Rejected { ticket, reason: RejectReason::NotAMember });

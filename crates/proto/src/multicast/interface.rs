@@ -1,29 +1,21 @@
 //! The commands of an application to its member, and the events that it gets.
 
-use bytes::Bytes;
-
-use crate::core::NodeId;
+use crate::core::MembershipCommand;
 use crate::{group, slingshot};
 
 /// What the application asks of its member.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Found the group: this node alone is its first view.
-    Bootstrap {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-    },
-    /// Become a member.
-    Join {
-        /// Where the driver of another member reaches this one.
-        address: Bytes,
-        /// Nodes to ask, any members.
-        seeds: Vec<NodeId>,
-    },
-    /// Stop being a member.
-    Leave,
+    /// Enter the group or leave it.
+    Membership(MembershipCommand),
     /// Of the multicast: packets, groups of some of the members, the rate of fire.
     Slingshot(slingshot::Command),
+}
+
+impl From<MembershipCommand> for Command {
+    fn from(command: MembershipCommand) -> Command {
+        Command::Membership(command)
+    }
 }
 
 /// What a member tells its application.

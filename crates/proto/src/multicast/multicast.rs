@@ -133,16 +133,15 @@ impl Protocol for Multicast {
     }
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
-        let command = match command {
-            Command::Bootstrap { address } => group::Command::Bootstrap { address },
-            Command::Join { address, seeds } => group::Command::Join { address, seeds },
-            Command::Leave => group::Command::Leave,
-            Command::Slingshot(command) => {
-                return self
-                    .with_slingshot(cx, |slingshot, cx| slingshot.handle_command(cx, command));
+        match command {
+            Command::Membership(command) => {
+                let command = group::Command::Membership(command);
+                self.with_group(cx, |group, cx| group.handle_command(cx, command));
             }
-        };
-        self.with_group(cx, |group, cx| group.handle_command(cx, command));
+            Command::Slingshot(command) => {
+                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_command(cx, command));
+            }
+        }
     }
 
     fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {

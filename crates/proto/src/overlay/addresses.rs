@@ -98,7 +98,7 @@ impl Overlay {
                 }
                 Some(known) if known.source == Source::Owner && source == Source::Other => {
                     cx.count(counters::ADDRESS_DISPUTED, 1);
-                    cx.outbox.contacts.push((*node, address.clone()));
+                    cx.note_address(*node, address);
                     continue;
                 }
                 _ => {}
@@ -115,7 +115,7 @@ impl Overlay {
             }
             let whereabouts = Whereabouts { address: address.clone(), source, said_at };
             self.rest().addresses.insert(*node, whereabouts);
-            cx.outbox.contacts.push((*node, address.clone()));
+            cx.note_address(*node, address);
         }
     }
 

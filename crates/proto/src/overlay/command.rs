@@ -4,32 +4,20 @@ use bytes::Bytes;
 
 use super::Key;
 use super::record::{Record, Version};
-use crate::core::{NodeId, Payload};
+use crate::core::{MembershipCommand, NodeId, Payload};
 
 /// What the application asks of its node.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Found the overlay: this node alone is responsible for everything.
-    Bootstrap {
-        /// Where the driver of another node reaches this one; empty in the simulator.
-        address: Bytes,
-    },
-    /// Become a member.
-    Join {
-        /// Where the driver of another node reaches this one; empty in the simulator.
-        address: Bytes,
-        /// Members to ask, in any number. On sockets the list may be empty: the node asks those
-        /// that the driver finds at the seeds' addresses.
-        seeds: Vec<NodeId>,
-    },
+    /// Enter the overlay, or hand over the stored records and leave it. The first member alone is
+    /// responsible for everything.
+    Membership(MembershipCommand),
     /// Become a guest, which asks members, but forwards and stores nothing. It asks the members
     /// that the driver finds at the addresses of seeds.
     Visit {
         /// Where the driver of another node reaches this one.
         address: Bytes,
     },
-    /// Hand over the stored records, and stop being a member.
-    Leave,
     /// One bundle.
     Request {
         /// Echoed in [`Event::Outcome`] and [`Event::Rejected`].
@@ -59,6 +47,12 @@ pub enum Command {
         /// Echoed.
         id: u64,
     },
+}
+
+impl From<MembershipCommand> for Command {
+    fn from(command: MembershipCommand) -> Command {
+        Command::Membership(command)
+    }
 }
 
 /// What a request does.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 
 use super::record::{
-    ADDRESS_BYTES_MAX, Answer, CANDIDATES_MAX, CopyAnswer, ITEMS_MAX, Keyed, MESSAGE_BYTES_MAX,
-    MISSING_MAX, NODES_MAX, PutAnswer, PutItem, Record, Version, check_ascending,
+    Answer, CANDIDATES_MAX, CopyAnswer, ITEMS_MAX, Keyed, MESSAGE_BYTES_MAX, MISSING_MAX,
+    NODES_MAX, PutAnswer, PutItem, Record, Version, check_ascending,
 };
 use super::walk::{By, Walks};
 use super::{Key, Topic, Walk};
@@ -14,7 +14,7 @@ use crate::core::Rng;
 use crate::core::field::{
     Address, Field, Late, Length, List, check_room, fields, messages, take_count,
 };
-use crate::core::{DecodeError, NodeId, Payload, take_u8, take_u16};
+use crate::core::{ADDRESS_BYTES_MAX, DecodeError, NodeId, Payload, take_u8, take_u16};
 
 /// What nodes of an overlay send each other.
 #[derive(Clone, Debug, PartialEq)]

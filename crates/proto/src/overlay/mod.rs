@@ -81,7 +81,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::core::{
-    Context, CounterId, DecodeError, Instant, Lane, NodeId, Payload, PeerState, Protocol, Wire,
+    Context, CounterId, DecodeError, Instant, Lane, MembershipCommand, NodeId, Payload, PeerState,
+    Protocol, Wire,
 };
 use crate::parts::rtt::Rtt;
 use addresses::Whereabouts;
@@ -109,8 +110,8 @@ pub use message::{Addresses, Body, Found, Message, Purpose, Route, Segment, Targ
 pub use oracle::Oracle;
 pub use pastry::Pastry;
 pub use record::{
-    ADDRESS_BYTES_MAX, Answer, CANDIDATES_MAX, CopyAnswer, HEAD_BYTES_MAX, ITEMS_MAX,
-    MESSAGE_BYTES_MAX, MISSING_MAX, NODES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
+    Answer, CANDIDATES_MAX, CopyAnswer, HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX,
+    NODES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
 };
 pub use router::{Chore, Hop, Router, Step, Topic};
 use router::{keep_distinct, keep_nearest};
@@ -691,10 +692,12 @@ impl Protocol for Overlay {
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
         match command {
-            Command::Bootstrap { address } => self.bootstrap(cx, address),
-            Command::Join { address, seeds } => self.join(cx, address, seeds),
+            Command::Membership(command) => match command {
+                MembershipCommand::Bootstrap { address } => self.bootstrap(cx, address),
+                MembershipCommand::Join { address, seeds } => self.join(cx, address, seeds),
+                MembershipCommand::Leave => self.leave(cx),
+            },
             Command::Visit { address } => self.visit(cx, address),
-            Command::Leave => self.leave(cx),
             Command::Request { id, operation, style } => self.request(cx, id, operation, style),
             Command::Restore { records } => self.restore(cx, records),
             Command::Persisted { number } => self.persisted(cx, number),

@@ -17,8 +17,6 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Most bytes that a message takes beyond one value: what a value must leave of
 /// [`MESSAGE_BYTES_MAX`].
 pub const HEAD_BYTES_MAX: usize = 1 << 10;
-/// Longest address of a node, bytes.
-pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Most nodes that one answer names.
 pub const NODES_MAX: usize = 4096;
 /// Most failed nodes that one message names.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_proto::chain;
 use paceline_proto::core::{
-    Backlog, Context, Instant, Lane, NodeId, Outbox, Outgoing, PeerState, Protocol, Rng,
+    Backlog, Context, Instant, Lane, MembershipCommand, NodeId, Outbox, Outgoing, PeerState,
+    Protocol, Rng,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role, Timer};
 
@@ -149,7 +150,7 @@ impl<'a> World<'a> {
         for number in 0..NODES {
             world.call(NodeId(number), |group, cx| group.handle_start(cx));
         }
-        world.command(NodeId(0), Command::Bootstrap { address: Bytes::new() });
+        world.command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into());
         for number in 1..MEMBERS {
             world.command(NodeId(number), join());
             world.run_until(Duration::from_secs(1), |world| {
@@ -219,7 +220,7 @@ impl<'a> World<'a> {
                 self.words.retain(|_, sent| sent.to != node);
             }
             Step::CutOff(node) => drop(self.cut_off.insert(node)),
-            Step::Leave(node) => self.command(node, Command::Leave),
+            Step::Leave(node) => self.command(node, MembershipCommand::Leave.into()),
             Step::Pass => self.pass(),
         }
         self.ledger.verdict()
@@ -433,7 +434,7 @@ impl<'a> World<'a> {
 }
 
 fn join() -> Command {
-    Command::Join { address: Bytes::new(), seeds: vec![NodeId(0), NodeId(1)] }
+    MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0), NodeId(1)] }.into()
 }
 
 /// A group whose broadcast goes round a ring.

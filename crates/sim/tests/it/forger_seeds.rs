@@ -28,7 +28,7 @@ use acts::{Act, crash_for_good, gone, with_moves};
 use paceline_check::lies::Known;
 use paceline_check::moves::Move;
 use paceline_check::{Forgers, LieTally, Lies, Verdict, seeds};
-use paceline_proto::core::{Instant, Member, NodeId, Rng};
+use paceline_proto::core::{Instant, Member, MembershipCommand, NodeId, Rng};
 use paceline_proto::group::{self, Group};
 use paceline_proto::overlay::{self, Overlay};
 use paceline_proto::slingshot::{self, Slingshot};
@@ -73,7 +73,10 @@ fn group_seeds_keep_their_promises_beside_forgers() {
         }
         let gone = gone(&mut scenario.acts, Duration::from_secs(5));
         for (_, act) in &mut scenario.acts {
-            if let group_swarm::Act::Command(_, group::Command::Join { seeds, .. }) = act
+            if let group_swarm::Act::Command(
+                _,
+                group::Command::Membership(MembershipCommand::Join { seeds, .. }),
+            ) = act
                 && seeds.iter().any(|seed| !gone.contains_key(seed))
             {
                 seeds.retain(|seed| !gone.contains_key(seed));

@@ -17,7 +17,7 @@ use paceline_check::checkers::offered::Phase;
 use paceline_check::{Tamper, Wrapped};
 use paceline_proto::chain::{self, Frame};
 use paceline_proto::core::{
-    Context, Instant, Lane, NodeId, Outgoing, Payload, Protocol, View, ViewId,
+    Context, Instant, Lane, MembershipCommand, NodeId, Outgoing, Payload, Protocol, View, ViewId,
 };
 use paceline_proto::group::{Ballot, Command, Config, Event, Group, Message, Received};
 use paceline_sim::Fault;
@@ -426,7 +426,7 @@ impl Tamper<Group> for Sabotage {
         _: &mut Context<'_, Group>,
         command: &mut Command,
     ) -> bool {
-        if let Command::Join { seeds, .. } = command {
+        if let Command::Membership(MembershipCommand::Join { seeds, .. }) = command {
             self.seeds.clone_from(seeds);
         }
         true
@@ -651,7 +651,7 @@ fn a_member_that_admits_nothing_while_others_send_is_caught() {
 fn a_member_that_grants_a_new_window_in_each_view_is_caught() {
     let mut scenario = Scenario::new(7, 5);
     for change in 0..10 {
-        let command = if change % 2 == 0 { Command::Leave } else { join([0]) };
+        let command = if change % 2 == 0 { MembershipCommand::Leave.into() } else { join([0]) };
         scenario.acts.push((at(3000 + change * 1000), Act::Command(NodeId(4), command)));
     }
     for node in [0, 1, 3].map(NodeId) {

@@ -16,8 +16,8 @@ use group_swarm::{Act, Application, FAULTS, HEAL, Scenario, at, honest, message}
 use paceline_check::checkers::group::GroupLedger;
 use paceline_check::cuts::{Cuts, SEVERED};
 use paceline_check::{Swarm, seeds};
-use paceline_proto::core::{Instant, Member, NodeId, Rng};
-use paceline_proto::group::{Command, Group, Role};
+use paceline_proto::core::{Instant, Member, MembershipCommand, NodeId, Rng};
+use paceline_proto::group::{Group, Role};
 use paceline_sim::{FaultSupport, Sim, SimConfig};
 
 /// Messages of each member after the faults.
@@ -151,7 +151,7 @@ fn three_of_four_go_on_whichever_links_the_fourth_lost() {
         }
         if (fourth.0 + ways).is_multiple_of(2) {
             let leaver = *core.last().expect("there are three");
-            scenario.acts.push((at(4000), Act::Command(leaver, Command::Leave)));
+            scenario.acts.push((at(4000), Act::Command(leaver, MembershipCommand::Leave.into())));
         }
         let cuts = Cuts { at: at(3000), links, core, is_partial: true };
         let ran = run(&scenario, &cuts);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use group_swarm::{Scenario, at, config, honest, join, message};
 use paceline_check::checkers::group::GroupLedger;
-use paceline_proto::core::{Instant, NodeId, ViewId};
+use paceline_proto::core::{Instant, MembershipCommand, NodeId, ViewId};
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::{FaultSupport, Observer, Reply, Sim, SimConfig};
 
@@ -50,7 +50,11 @@ fn run(config: Config) -> Idle {
     sim_config.network = scenario.network.clone();
     sim_config.faults = FaultSupport::Any;
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), honest(&config));
-    sim.command_at(at(1), NodeId(0), Command::Bootstrap { address: bytes::Bytes::new() });
+    sim.command_at(
+        at(1),
+        NodeId(0),
+        MembershipCommand::Bootstrap { address: bytes::Bytes::new() }.into(),
+    );
     for node in 1..4 {
         sim.command_at(at(2), NodeId(node), join([0]));
     }
@@ -101,14 +105,18 @@ fn a_reader_that_stands_still_through_many_views_holds_one_window_of_each_origin
     sim_config.network = scenario.network.clone();
     sim_config.faults = FaultSupport::Any;
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), honest(&config));
-    sim.command_at(at(1), NodeId(0), Command::Bootstrap { address: bytes::Bytes::new() });
+    sim.command_at(
+        at(1),
+        NodeId(0),
+        MembershipCommand::Bootstrap { address: bytes::Bytes::new() }.into(),
+    );
     for node in 1..4 {
         sim.command_at(at(2), NodeId(node), join([0]));
     }
     // A fifth node comes and goes, and each time the view changes, while three members have more
     // to send than a window for each view.
     for change in 0..CHANGES {
-        let command = if change % 2 == 0 { join([0]) } else { Command::Leave };
+        let command = if change % 2 == 0 { join([0]) } else { MembershipCommand::Leave.into() };
         sim.command_at(at(3_000 + change * 2_000), NodeId(4), command);
     }
     let count = 40 * (CHANGES + 1);

@@ -16,7 +16,7 @@ use overlay_swarm::{Scenario, algorithm_of, at};
 use paceline_check::checkers::overlay::Host;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
-    Context, Instant, LinkFaults, NodeId, Payload, PeerState, Protocol, Rng,
+    Context, Instant, LinkFaults, MembershipCommand, NodeId, Payload, PeerState, Protocol, Rng,
 };
 use paceline_proto::overlay::{Command, Event, Item, Key, Operation, Outcome, Overlay, Style};
 use paceline_proto::walk::{
@@ -201,7 +201,10 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
     let mut sim = Sim::new(config, Arc::new(shared), make);
     for (when, act) in scenario.acts {
         let overlay_swarm::Act::Command(node, mut command) = act else { continue };
-        if let Command::Bootstrap { address } | Command::Join { address, .. } = &mut command {
+        if let Command::Membership(
+            MembershipCommand::Bootstrap { address } | MembershipCommand::Join { address, .. },
+        ) = &mut command
+        {
             *address = Bytes::from(format!("host {node}"));
         }
         sim.command_at(when, node, command);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_proto::core::{GroupId, Instant, Loss, NodeId, Payload, View, ViewId};
+use paceline_proto::core::{
+    GroupId, Instant, Loss, MembershipCommand, NodeId, Payload, View, ViewId,
+};
 use paceline_proto::multicast::{Command, Config, Event, Multicast};
 use paceline_proto::slingshot::{self, Order, Rate};
 use paceline_proto::{chain, detector, group};
@@ -101,9 +103,9 @@ fn simulation(config: &Config, seed: u64, loss: f64) -> Sim<'static, Multicast> 
     sim_config.faults = FaultSupport::Any;
     let own = config.clone();
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), move |_| Multicast::new(&own));
-    sim.command_at(at(1), NodeId(0), Command::Bootstrap { address: Bytes::new() });
+    sim.command_at(at(1), NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into());
     for node in 1..NODES {
-        let join = Command::Join { address: Bytes::new(), seeds: vec![NodeId(0)] };
+        let join = MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0)] }.into();
         sim.command_at(at(2), NodeId(node), join);
     }
     for number in 0..1200 {
@@ -146,7 +148,7 @@ fn a_member_that_crashes_is_heard_again_under_its_new_incarnation() {
     let victim = NodeId(3);
     sim.fault_at(at(5_000), Fault::Crash(victim));
     sim.fault_at(at(8_000), Fault::Restart(victim));
-    let join = Command::Join { address: Bytes::new(), seeds: vec![NodeId(0)] };
+    let join = MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0)] }.into();
     sim.command_at(at(8_001), victim, join);
     sim.run_until(at(16_000), &mut ledger);
     for (receiver, sender) in pairs() {
@@ -192,7 +194,7 @@ fn whoever_has_left_is_told_nothing_more_and_may_not_send() {
     let mut ledger = Ledger::default();
     let mut sim = simulation(&config, 4, 0.0);
     let leaver = NodeId(1);
-    sim.command_at(at(6_000), leaver, Command::Leave);
+    sim.command_at(at(6_000), leaver, MembershipCommand::Leave.into());
     sim.run_until(at(16_000), &mut ledger);
     assert_eq!(ledger.left, [leaver]);
     assert_eq!(ledger.rejected + ledger.sent[&leaver], 1_200);

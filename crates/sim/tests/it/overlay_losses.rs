@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use overlay_swarm::{at, config, join};
-use paceline_proto::core::{Instant, LinkFaults, NodeId, Payload};
+use paceline_proto::core::{Instant, LinkFaults, MembershipCommand, NodeId, Payload};
 use paceline_proto::overlay::{
     Algorithm, Command, Event, FailReason, Item, Key, Operation, Outcome, Overlay, Style,
 };
@@ -67,7 +67,7 @@ impl Run {
         let make = move |node| Overlay::new(&shared, node);
         let sim = Sim::new(sim_config, Arc::new(config), make);
         let mut run = Run { algorithm, sim, told: Told::default(), next_id: 0 };
-        run.command(at(1), 0, Command::Bootstrap { address: Default::default() });
+        run.command(at(1), 0, MembershipCommand::Bootstrap { address: Default::default() }.into());
         for host in 1..hosts {
             run.command(at(50 + 100 * u64::from(host)), host, join([0]));
         }
@@ -227,7 +227,7 @@ mod each {
             run.wait(Duration::from_secs(40));
         }
         for host in 7..10 {
-            run.command(run.sim.now(), host, Command::Leave);
+            run.command(run.sim.now(), host, MembershipCommand::Leave.into());
             run.wait(Duration::from_secs(10));
         }
         run.all_are_found(1);

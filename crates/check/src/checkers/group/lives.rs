@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paceline_proto::core::{Instant, Member, NodeId};
+use paceline_proto::core::{Instant, Member, MembershipCommand, NodeId};
 use paceline_proto::group::{Command, Config, Group, Role};
 
 use super::calm::Calm;
@@ -63,14 +63,16 @@ impl Lives {
 
     pub(super) fn note_command(&mut self, node: NodeId, command: &Command) {
         match command {
-            Command::Bootstrap { .. } | Command::Join { .. } => {
+            Command::Membership(
+                MembershipCommand::Bootstrap { .. } | MembershipCommand::Join { .. },
+            ) => {
                 let life = self.lives.entry(node).or_default();
                 if life.role == Role::Outside {
                     life.is_renewed |= life.has_begun;
                     life.has_begun = true;
                 }
             }
-            Command::Leave => self.leave(node),
+            Command::Membership(MembershipCommand::Leave) => self.leave(node),
             _ => {}
         }
     }

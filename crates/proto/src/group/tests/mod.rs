@@ -10,13 +10,12 @@ use bytes::Bytes;
 
 use super::propose::{Promise, cuts};
 use super::{
-    Ballot, Command, Config, Contact, Cut, Direct, Group, Message, Proposal, Received, Refusal,
-    Role, Timer,
+    Ballot, Config, Contact, Cut, Direct, Group, Message, Proposal, Received, Refusal, Role, Timer,
 };
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
-    Backlog, Context, DecodeError, Instant, Member, NodeId, Outbox, Outgoing, Payload, Protocol,
-    Rng, View, ViewId, Wire, decode_exact, encode_to_bytes,
+    Backlog, Context, DecodeError, Instant, Member, MembershipCommand, NodeId, Outbox, Outgoing,
+    Payload, Protocol, Rng, View, ViewId, Wire, decode_exact, encode_to_bytes,
 };
 use crate::detector;
 
@@ -286,7 +285,7 @@ fn with_member(call: impl FnOnce(&mut Group, &mut Context<'_, Group>, &[Contact]
         backlog: &NoBacklog,
         datagram_bytes_max: 1_200,
     };
-    group.handle_command(&mut cx, Command::Bootstrap { address: Bytes::new() });
+    group.handle_command(&mut cx, MembershipCommand::Bootstrap { address: Bytes::new() }.into());
     let contacts = [group.me.clone(), contact(1, ""), contact(2, "")];
     group.view = Arc::new(View::new(ViewId(3), contacts.iter().map(|contact| contact.member)));
     group.contacts = contacts.to_vec();

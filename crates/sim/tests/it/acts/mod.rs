@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_check::moves::{Addresses, Move};
-use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::core::{Instant, MembershipCommand, NodeId};
 use paceline_proto::{group, overlay};
 use paceline_sim::Fault;
 
@@ -31,17 +31,23 @@ macro_rules! impl_act {
 
             fn leaver_of(&self) -> Option<NodeId> {
                 match self {
-                    Self::Command(node, $protocol::Command::Leave) => Some(*node),
+                    Self::Command(
+                        node,
+                        $protocol::Command::Membership(MembershipCommand::Leave),
+                    ) => Some(*node),
                     _ => None,
                 }
             }
 
             fn address_of(&mut self) -> Option<(NodeId, &mut Bytes)> {
-                use $protocol::Command::{Bootstrap, Join};
+                use MembershipCommand::{Bootstrap, Join};
                 match self {
-                    Self::Command(node, Bootstrap { address } | Join { address, .. }) => {
-                        Some((*node, address))
-                    }
+                    Self::Command(
+                        node,
+                        $protocol::Command::Membership(
+                            Bootstrap { address } | Join { address, .. },
+                        ),
+                    ) => Some((*node, address)),
                     _ => None,
                 }
             }
@@ -51,7 +57,7 @@ macro_rules! impl_act {
             }
 
             fn leave(node: NodeId) -> Self {
-                Self::Command(node, $protocol::Command::Leave)
+                Self::Command(node, MembershipCommand::Leave.into())
             }
 
             fn join(node: NodeId, seeds: Vec<u32>) -> Self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use paceline_check::checkers::group::{GroupLedger, Host};
 use paceline_check::{Tamper, Wrapped};
-use paceline_proto::core::{Context, Instant, NodeId, Outgoing, Rng, ViewId};
+use paceline_proto::core::{Context, Instant, MembershipCommand, NodeId, Outgoing, Rng, ViewId};
 use paceline_proto::group::{Command, Config, Event, Message, Role};
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
@@ -251,8 +251,8 @@ impl Case {
         match self.trigger {
             Trigger::Crash => sim.fault_at(when, Fault::Crash(OTHER)),
             Trigger::Join => sim.command_at(when, JOINER, join(0..MEMBERS)),
-            Trigger::Leave => sim.command_at(when, OTHER, Command::Leave),
-            Trigger::LeaderLeaves => sim.command_at(when, LEADER, Command::Leave),
+            Trigger::Leave => sim.command_at(when, OTHER, MembershipCommand::Leave.into()),
+            Trigger::LeaderLeaves => sim.command_at(when, LEADER, MembershipCommand::Leave.into()),
         }
     }
 

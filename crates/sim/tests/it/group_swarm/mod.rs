@@ -14,7 +14,7 @@ use paceline_check::checkers::offered::Phase;
 use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{
-    Instant, Lane, LinkFaults, Loss, Member, NodeId, Payload, Rng, View, ViewId,
+    Instant, Lane, LinkFaults, Loss, Member, MembershipCommand, NodeId, Payload, Rng, View, ViewId,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
@@ -75,7 +75,11 @@ pub fn at(ms: u64) -> Instant {
 }
 
 pub fn join(seeds: impl IntoIterator<Item = u32>) -> Command {
-    Command::Join { address: Bytes::new(), seeds: seeds.into_iter().map(NodeId).collect() }
+    MembershipCommand::Join {
+        address: Bytes::new(),
+        seeds: seeds.into_iter().map(NodeId).collect(),
+    }
+    .into()
 }
 
 /// A message that says who sent it and which it is.
@@ -96,8 +100,10 @@ impl Scenario {
             link: LinkFaults { delay: Duration::from_micros(200), ..LinkFaults::default() },
             ..NetworkConfig::default()
         };
-        let mut acts =
-            vec![(at(1), Act::Command(NodeId(0), Command::Bootstrap { address: Bytes::new() }))];
+        let mut acts = vec![(
+            at(1),
+            Act::Command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into()),
+        )];
         for node in 1..nodes {
             acts.push((at(2), Act::Command(NodeId(node), join([0]))));
         }
@@ -154,7 +160,9 @@ impl Scenario {
             if rng.chance(0.5) {
                 *when = at(u64::from(rng.below(4000)));
                 // By then node 0 may be gone.
-                if let Act::Command(_, Command::Join { seeds, .. }) = act {
+                if let Act::Command(_, Command::Membership(MembershipCommand::Join { seeds, .. })) =
+                    act
+                {
                     *seeds = (0..nodes).map(NodeId).collect();
                 }
             }
@@ -190,7 +198,9 @@ impl Scenario {
         let comes_back = rng.chance(0.7);
         let others = join((0..nodes).filter(|&other| other != node.0));
         match rng.below(3) {
-            0 => scenario.acts.push((at(begin), Act::Command(node, Command::Leave))),
+            0 => {
+                scenario.acts.push((at(begin), Act::Command(node, MembershipCommand::Leave.into())))
+            }
             1 => {
                 scenario.acts.push((at(begin), Act::Fault(Fault::Crash(node))));
                 if comes_back {
@@ -267,7 +277,7 @@ impl Scenario {
         if nodes > 2 && rng.chance(0.3) {
             let node = any(rng);
             let begin = when(rng);
-            acts.push((at(begin), Act::Command(node, Command::Leave)));
+            acts.push((at(begin), Act::Command(node, MembershipCommand::Leave.into())));
             if rng.chance(0.5) {
                 let others = (0..nodes).filter(|&other| other != node.0);
                 let again = begin + 1000 + u64::from(rng.below(2000));
@@ -355,7 +365,9 @@ impl Scenario {
 
     fn is_harmless(&self) -> bool {
         let is_crash = |act: &Act| matches!(act, Act::Fault(Fault::Crash(_)));
-        let leaves = |act: &Act| matches!(act, Act::Command(_, Command::Leave));
+        let leaves = |act: &Act| {
+            matches!(act, Act::Command(_, Command::Membership(MembershipCommand::Leave)))
+        };
         let cuts = |act: &Act| matches!(act, Act::Fault(Fault::Partition(_) | Fault::Block(..)));
         let pauses = |act: &Act| matches!(act, Act::Fault(Fault::Pause(..)));
         !self.acts.iter().any(|(_, act)| is_crash(act) || leaves(act) || cuts(act) || pauses(act))
@@ -389,7 +401,9 @@ impl Swarm for Scenario {
         ("resets", |run| run.retain(|fault| !matches!(fault, Fault::Reset(..)))),
         ("link faults", |run| run.retain(|fault| !matches!(fault, Fault::Link { .. }))),
         ("departures", |run| {
-            run.acts.retain(|(_, act)| !matches!(act, Act::Command(_, Command::Leave)));
+            run.acts.retain(|(_, act)| {
+                !matches!(act, Act::Command(_, Command::Membership(MembershipCommand::Leave)))
+            });
         }),
         ("broadcasts", |run| run.acts.retain(|(_, act)| !act.is_broadcast())),
         ("saturating phases", |run| run.phases.clear()),

@@ -10,7 +10,7 @@ use paceline_check::checkers::overlay::{Host, OverlayLedger, Terms};
 use paceline_check::checkers::zave::RingChecker;
 use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm};
-use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Payload, Rng};
+use paceline_proto::core::{Instant, LinkFaults, Loss, MembershipCommand, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
     Algorithm, Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
 };
@@ -72,7 +72,11 @@ pub fn at(ms: u64) -> Instant {
 }
 
 pub fn join(seeds: impl IntoIterator<Item = u32>) -> Command {
-    Command::Join { address: Bytes::new(), seeds: seeds.into_iter().map(NodeId).collect() }
+    MembershipCommand::Join {
+        address: Bytes::new(),
+        seeds: seeds.into_iter().map(NodeId).collect(),
+    }
+    .into()
 }
 
 /// Knobs with which an overlay mends itself within the time of a run.
@@ -92,8 +96,10 @@ impl Scenario {
     pub fn new(seed: u64, algorithm: Algorithm, nodes: u32) -> Scenario {
         let link = LinkFaults { delay: Duration::from_millis(1), ..LinkFaults::default() };
         let network = NetworkConfig { link, ..NetworkConfig::default() };
-        let mut acts =
-            vec![(at(1), Act::Command(NodeId(0), Command::Bootstrap { address: Bytes::new() }))];
+        let mut acts = vec![(
+            at(1),
+            Act::Command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into()),
+        )];
         for node in 1..nodes {
             acts.push((at(50 + 100 * u64::from(node)), Act::Command(NodeId(node), join([0]))));
         }
@@ -135,7 +141,9 @@ impl Scenario {
             // All at once, through whomever.
             for (when, act) in scenario.acts.iter_mut().skip(1) {
                 *when = at(2 + u64::from(rng.below(500)));
-                if let Act::Command(_, Command::Join { seeds, .. }) = act {
+                if let Act::Command(_, Command::Membership(MembershipCommand::Join { seeds, .. })) =
+                    act
+                {
                     *seeds = (0..nodes).map(NodeId).collect();
                 }
             }
@@ -182,7 +190,7 @@ impl Scenario {
         if nodes > 1 && rng.chance(0.4) {
             for _ in 0..1 + rng.below(3) {
                 let (node, begin) = (any(rng), when(rng));
-                acts.push((begin, Act::Command(node, Command::Leave)));
+                acts.push((begin, Act::Command(node, MembershipCommand::Leave.into())));
                 if rng.chance(0.5) {
                     let again = begin + 7000 + u64::from(rng.below(3000));
                     acts.push((again, Act::Command(node, join(others(node)))));
@@ -387,7 +395,9 @@ impl Swarm for Scenario {
         }),
         ("link faults", |run| run.retain(|fault| !matches!(fault, Fault::Link { .. }))),
         ("departures", |run| {
-            run.acts.retain(|(_, act)| !matches!(act, Act::Command(_, Command::Leave)));
+            run.acts.retain(|(_, act)| {
+                !matches!(act, Act::Command(_, Command::Membership(MembershipCommand::Leave)))
+            });
         }),
         ("the cut at the end", |run| run.cut_off.clear()),
         ("more than one writer", |run| run.writers = 1),
