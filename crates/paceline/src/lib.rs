@@ -104,23 +104,36 @@
 pub mod dht;
 mod group;
 mod host;
+mod join_error;
+mod joining;
+mod member;
 pub mod multicast;
 pub mod named;
+mod reader;
 pub mod walks;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
 pub use group::{
-    BroadcastError, Delivery, DirectDelivery, Event, Events, Group, GroupBuilder, JoinError,
-    Receipt, SendError, Sent, TryBroadcastError, TrySendError,
+    BroadcastError, Delivery, DirectDelivery, Event, Events, Group, GroupBuilder, Receipt,
+    SendError, Sent, TryBroadcastError, TrySendError,
 };
 pub use host::{Host, HostBuilder, HostError};
+pub use join_error::{JoinError, UnresolvedSeed};
+pub use member::MemberHandle;
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
 pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 
 pub use paceline_net as net;
-pub use paceline_net::Stats;
+pub use paceline_net::{Closed, Stats};
 pub use paceline_proto as proto;
 pub use paceline_proto::chain::{Config as BroadcastConfig, Topology, Urgency};
 pub use paceline_proto::core::{Member, NodeId, View, ViewId};
 pub use paceline_proto::detector::Config as DetectorConfig;
 pub use paceline_proto::group::{Config as ViewsConfig, Refusal, SendFailure};
+
+/// Locks a state that a panic of another thread leaves intact.
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,34 +1,30 @@
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use paceline_net::{Node, Roster};
+use paceline_net::Node;
 use paceline_proto::core::MembershipCommand;
 use paceline_proto::overlay::{Algorithm, Command, Config, Overlay, Shape, Space, Style};
 
-use super::desk::{Desk, Phase};
 use super::disk::Disk;
 use super::error::{DhtError, DiskError};
 use super::file::File;
+use super::replies::{PendingReplies, Phase};
 use super::{Dht, Settings};
 use crate::Host;
-use crate::group::{JoinError, resolve};
+use crate::joining::{Joining, Seeds};
 
 /// Number of restored records passed to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
 
 /// Founds, joins or visits a table; made by [`Host::dht`].
 pub struct DhtBuilder {
-    host: Host,
-    name: String,
+    joining: Joining,
     config: Config,
     settings: Settings,
     bundles_in_flight: usize,
     file: Option<PathBuf>,
     acknowledge: Acknowledge,
-    within: Duration,
 }
 
 /// When a durable host acknowledges a record.
@@ -48,14 +44,12 @@ enum Part {
 impl DhtBuilder {
     pub(crate) fn new(host: Host, name: &str) -> DhtBuilder {
         DhtBuilder {
-            host,
-            name: name.to_owned(),
+            joining: Joining::new(host, name),
             config: Config::new(Space::new(0)).with_copies(3),
             settings: Settings::default(),
             bundles_in_flight: 16,
             file: None,
             acknowledge: Acknowledge::OnDisk,
-            within: Duration::from_secs(10),
         }
     }
 
@@ -158,7 +152,7 @@ impl DhtBuilder {
 
     /// How long joining may take. Default 10 s.
     pub fn within(mut self, time: Duration) -> DhtBuilder {
-        self.within = time;
+        self.joining.within = time;
         self
     }
 
@@ -211,22 +205,14 @@ impl DhtBuilder {
                 return Err(DhtError::OutOfRange { knob, value, expected });
             }
         }
-        let addresses = match part {
-            Part::Founder => Vec::new(),
-            _ => resolve(&seeds).await.map_err(|error| match error {
-                JoinError::Unresolved { seed, source } => DhtError::Unresolved { seed, source },
-                _ => DhtError::NoSeed,
-            })?,
+        let seeds = match part {
+            Part::Founder => Seeds::default(),
+            _ => Seeds::resolve(seeds, DhtError::NoSeed).await?,
         };
-        self.start(part, seeds, addresses).await
+        self.start(part, seeds).await
     }
 
-    async fn start(
-        self,
-        part: Part,
-        seeds: Vec<String>,
-        addresses: Vec<SocketAddr>,
-    ) -> Result<Dht, DhtError> {
+    async fn start(self, part: Part, seeds: Seeds) -> Result<Dht, DhtError> {
         let awaits_disk = self.file.is_some() && self.acknowledge == Acknowledge::OnDisk;
         let config = self.config.with_durable(self.file.is_some()).with_awaits_disk(awaits_disk);
         let config = config.build()?;
@@ -234,43 +220,41 @@ impl DhtBuilder {
             Some((file, damaged)) => (Some(file), damaged),
             None => (None, None),
         };
-        let Host { bound, id, cluster, address } = self.host;
+        let (id, own, within) = (self.joining.id(), self.joining.address(), self.joining.within);
         // Hosts with another algorithm must not be mistaken for members of this table.
-        let algorithm = config.algorithm();
-        let bound = bound.in_cluster(&format!("{cluster}/{}/dht/{algorithm}", self.name));
-        let roster = Roster::new([(id, address)]).expect("one member is not named twice");
+        let kind = format!("/dht/{}", config.algorithm());
         let protocol = Overlay::new(&config, id);
-        let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
+        let (node, events) = self.joining.start(&kind, protocol, config)?;
 
         let usual = if matches!(part, Part::Guest) { Style::Iterative } else { Style::Recursive };
         let style = self.settings.style.unwrap_or(usual);
         let settings = Settings { style: Some(style), ..self.settings };
-        let own = Bytes::from(address.to_string());
         let command = match part {
             Part::Founder => MembershipCommand::Bootstrap { address: own }.into(),
             Part::Member => MembershipCommand::Join { address: own, seeds: Vec::new() }.into(),
             Part::Guest => Command::Visit { address: own },
         };
-        node.command(command).map_err(|_| DhtError::Closed)?;
-        if !addresses.is_empty() {
-            node.seek(addresses).map_err(|_| DhtError::Closed)?;
+        node.command(command)?;
+        let listed = seeds.listed();
+        if !seeds.addresses.is_empty() {
+            node.seek(seeds.addresses)?;
         }
         // Restored once the node is a member.
         let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
-        let desk = Arc::new(Desk::new());
-        let mut phase = desk.phase();
+        let replies = Arc::new(PendingReplies::new());
+        let mut phase = replies.phase();
         let member = Arc::new(node.clone());
         let disk = file.map(|file| write_for(&member, file)).transpose()?;
-        tokio::spawn(desk.clone().serve(events, disk));
-        let dht = Dht::new(member, desk, id, settings, self.bundles_in_flight, damaged);
+        tokio::spawn(replies.clone().serve(events, disk));
+        let dht = Dht::new(member, replies, id, settings, self.bundles_in_flight, damaged);
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
-        let began = tokio::time::timeout(self.within, began).await;
+        let began = tokio::time::timeout(within, began).await;
         match began.map(|phase| phase.map(|phase| phase.clone())) {
             Ok(Ok(Phase::In)) => {
                 for records in kept.chunks(RESTORED_TOGETHER) {
                     let command = Command::Restore { records: records.to_vec() };
-                    node.command(command).map_err(|_| DhtError::Closed)?;
+                    node.command(command)?;
                 }
                 Ok(dht)
             }
@@ -283,7 +267,7 @@ impl DhtBuilder {
                 } else if counters.count("peer_later_start_known") > 0 {
                     DhtError::ClockBehind
                 } else {
-                    DhtError::Unanswered { seeds: seeds.join(", "), within: self.within }
+                    DhtError::Unanswered { seeds: listed, within }
                 })
             }
             Ok(_) => Err(DhtError::Closed),

@@ -12,9 +12,9 @@ use paceline_proto::overlay::{Item, Key, Operation, Outcome};
 use tokio::sync::mpsc;
 
 use super::VALUE_BYTES_MAX;
-use super::desk::Told;
 use super::entry::{place, wrap};
 use super::error::KeyError;
+use super::replies::Told;
 use super::{Dht, Shared};
 
 /// Bytes of values in a bundle, unless one value has more.

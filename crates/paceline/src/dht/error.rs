@@ -1,13 +1,13 @@
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline_net::StartError;
+use paceline_net::{Closed, StartError};
 use paceline_proto::core::ConfigError;
 use paceline_proto::overlay::{FailReason, RejectReason};
 use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::join_error::UnresolvedSeed;
 
 /// Why a host did not join or create a table.
 #[derive(Debug, Error)]
@@ -32,13 +32,8 @@ pub enum DhtError {
     #[error("no seed: name a host of the table, or found it with `bootstrap`")]
     NoSeed,
     /// A seed is no address, or its name is not known.
-    #[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
-    Unresolved {
-        /// The seed.
-        seed: String,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Unresolved(#[from] UnresolvedSeed),
     /// No host of the table answered in time.
     #[error(
         "no host of the table answered at {seeds} within {within:?}: is one running there, with \
@@ -163,6 +158,12 @@ pub enum KeyError {
     /// The host has stopped.
     #[error("the host has stopped")]
     Closed,
+}
+
+impl From<Closed> for DhtError {
+    fn from(Closed: Closed) -> DhtError {
+        DhtError::Closed
+    }
 }
 
 impl From<FailReason> for KeyError {

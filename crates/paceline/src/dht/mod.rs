@@ -16,7 +16,6 @@
 
 mod builder;
 mod bulk;
-mod desk;
 mod disk;
 mod entry;
 mod error;
@@ -26,6 +25,7 @@ mod failing_disks;
 mod faulty_disk;
 mod file;
 mod head;
+mod replies;
 mod row;
 mod snapshot;
 mod storage;
@@ -42,15 +42,15 @@ use paceline_proto::overlay::{Command, Operation, Outcome, Overlay};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use bulk::{Bulk, Source, Verb, Wanted};
-use desk::{Desk, Phase, Told};
 use entry::{place, unwrap};
+use replies::{PendingReplies, Phase, Told};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
-pub use desk::{Deliveries, Delivery};
 pub use error::{DamagedFile, DhtError, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
 pub use paceline_proto::overlay::{Algorithm, Key, Role, Shape, Style};
+pub use replies::{Deliveries, Delivery};
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 512;
@@ -105,7 +105,7 @@ impl Default for Settings {
 
 struct Shared {
     node: Arc<Node<Overlay>>,
-    desk: Arc<Desk>,
+    replies: Arc<PendingReplies>,
     id: NodeId,
     settings: Settings,
     permits: Arc<Semaphore>,
@@ -123,8 +123,8 @@ impl Shared {
         told: &mpsc::UnboundedSender<(u64, Told)>,
     ) -> u64 {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.desk.expect(id, keys, permit, told.clone());
-        // If the node has stopped, the desk reports it.
+        self.replies.expect(id, keys, permit, told.clone());
+        // If the node has stopped, the replies end.
         let style = self.settings.style.unwrap_or(Style::Recursive);
         let _ = self.node.command(Command::Request { id, operation, style });
         id
@@ -134,7 +134,7 @@ impl Shared {
 impl Dht {
     fn new(
         node: Arc<Node<Overlay>>,
-        desk: Arc<Desk>,
+        replies: Arc<PendingReplies>,
         id: NodeId,
         settings: Settings,
         bundles_in_flight: usize,
@@ -142,7 +142,7 @@ impl Dht {
     ) -> Dht {
         let permits = Arc::new(Semaphore::new(bundles_in_flight));
         let shared =
-            Shared { node, desk, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
+            Shared { node, replies, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
         Dht { shared: Arc::new(shared) }
     }
 
@@ -243,7 +243,7 @@ impl Dht {
 
     /// Payloads that others send to keys of this host. A guest gets none.
     pub fn deliveries(&self) -> Deliveries {
-        self.shared.desk.deliveries()
+        self.shared.replies.deliveries()
     }
 
     fn start_send(&self, source: Source, payload: Bytes) -> Results<()> {
@@ -292,8 +292,8 @@ impl Dht {
     /// If it has stopped.
     pub async fn stat(&self) -> Result<DhtStat, DhtError> {
         let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let description = self.shared.desk.expect_description(id);
-        self.shared.node.command(Command::Describe { id }).map_err(|_| DhtError::Closed)?;
+        let description = self.shared.replies.expect_description(id);
+        self.shared.node.command(Command::Describe { id })?;
         description.await.map_err(|_| DhtError::Closed)
     }
 
@@ -304,7 +304,7 @@ impl Dht {
     /// # Errors
     /// If this host has stopped.
     pub fn accept_losses(&self) -> Result<(), DhtError> {
-        self.shared.node.command(Command::AcceptLosses).map_err(|_| DhtError::Closed)
+        Ok(self.shared.node.command(Command::AcceptLosses)?)
     }
 
     /// The file of this durable host, if it was found damaged at the start and was set aside.
@@ -333,7 +333,7 @@ impl Dht {
     /// # Errors
     /// If the file of a durable host could not be written.
     pub async fn leave(&self) -> Result<(), DhtError> {
-        let mut phase = self.shared.desk.phase();
+        let mut phase = self.shared.replies.phase();
         if self.shared.node.command(MembershipCommand::Leave.into()).is_ok() {
             let is_over = |phase: &Phase| matches!(phase, Phase::Left | Phase::Ended(_));
             // Stopping is next, whether it has left by then or not.
@@ -354,7 +354,7 @@ impl Dht {
 
     /// Waits until the host has stopped, also because its file cannot be written, and returns why.
     pub async fn ended(&self) -> Option<DiskError> {
-        let mut phase = self.shared.desk.phase();
+        let mut phase = self.shared.replies.phase();
         let is_over = |phase: &Phase| matches!(phase, Phase::Ended(_));
         match phase.wait_for(is_over).await.as_deref() {
             Ok(Phase::Ended(failed)) => failed.clone(),

@@ -1,12 +1,12 @@
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_net::{Events as NodeEvents, Node};
+use paceline_net::Node;
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
-use super::{BroadcastError, Joining, News, Status};
+use super::{BroadcastError, Outcomes};
+use crate::reader::{Reader, Report};
 
 /// Messages that are consumed before their credit goes back together.
 const CONSUMED_TOGETHER: usize = 8;
@@ -88,67 +88,22 @@ pub enum Event {
 /// [`HostBuilder::events_bytes_max`](crate::HostBuilder::events_bytes_max) allows receives nothing
 /// further and is excluded; once it reads it rejoins.
 pub struct Events {
-    node: Node<Group>,
-    events: NodeEvents<Group>,
-    status: Arc<Status>,
-    // Taken out early, to be returned first.
-    ahead: VecDeque<Event>,
-    // Consumed messages that are not reported to the protocol yet: by view and origin, the end of
-    // the consumed range.
-    consumed: Vec<((ViewId, NodeId), u64)>,
-    // The same of messages to this member alone, by sender.
-    consumed_direct: Vec<(Member, u64)>,
-    consumed_messages: usize,
+    reader: Reader<GroupReport>,
 }
 
 impl Events {
-    pub(crate) fn new(node: Node<Group>, events: NodeEvents<Group>, status: Arc<Status>) -> Events {
-        Events {
-            node,
-            events,
-            status,
-            ahead: VecDeque::new(),
-            consumed: Vec::new(),
-            consumed_direct: Vec::new(),
-            consumed_messages: 0,
-        }
+    pub(super) fn new(reader: Reader<GroupReport>) -> Events {
+        Events { reader }
     }
 
     /// The next event; `None` once the host has stopped and all were received.
     pub async fn recv(&mut self) -> Option<Event> {
-        if let Some(event) = self.ahead.pop_front() {
-            return Some(event);
-        }
-        loop {
-            let event = match self.events.try_recv() {
-                Some(event) => event,
-                None => {
-                    self.return_credit();
-                    let Some(event) = self.events.recv().await else {
-                        self.status.sending.close();
-                        return None;
-                    };
-                    event
-                }
-            };
-            if let Some(event) = self.take(event) {
-                return Some(event);
-            }
-        }
+        self.reader.recv().await
     }
 
     /// The next event if there is one now.
     pub fn try_recv(&mut self) -> Option<Event> {
-        if let Some(event) = self.ahead.pop_front() {
-            return Some(event);
-        }
-        while let Some(event) = self.events.try_recv() {
-            if let Some(event) = self.take(event) {
-                return Some(event);
-            }
-        }
-        self.return_credit();
-        None
+        self.reader.try_recv()
     }
 
     /// The next message, other events passed over; `None` once the host has stopped.
@@ -159,18 +114,38 @@ impl Events {
             }
         }
     }
+}
 
-    pub(crate) fn put_back(&mut self, event: Event) {
-        self.ahead.push_front(event);
+/// What a member reads, and what it has yet to acknowledge of it.
+pub(super) struct GroupReport {
+    node: Node<Group>,
+    outcomes: Arc<Outcomes>,
+    // Consumed messages that are not reported to the protocol yet: by view and origin, the end of
+    // the consumed range.
+    consumed: Vec<((ViewId, NodeId), u64)>,
+    // The same of messages to this member alone, by sender.
+    consumed_direct: Vec<(Member, u64)>,
+    consumed_messages: usize,
+}
+
+impl GroupReport {
+    pub(super) fn new(node: Node<Group>, outcomes: Arc<Outcomes>) -> GroupReport {
+        let (consumed, consumed_direct) = (Vec::new(), Vec::new());
+        GroupReport { node, outcomes, consumed, consumed_direct, consumed_messages: 0 }
+    }
+}
+
+impl Report for GroupReport {
+    type Protocol = Group;
+    type Event = Event;
+
+    fn of_group(event: &GroupEvent) -> Option<&GroupEvent> {
+        Some(event)
     }
 
-    /// The event for the application; `None` if only a receipt waits for it.
-    fn take(&mut self, event: GroupEvent) -> Option<Event> {
-        if let GroupEvent::Stable { ticket } = event {
-            self.status.resolve(ticket, Ok(()));
-        }
+    fn report(&mut self, event: GroupEvent) -> Option<Event> {
         if self.consumed_messages >= CONSUMED_TOGETHER {
-            self.return_credit();
+            self.acknowledge();
         }
         Some(match event {
             GroupEvent::Delivered { view, origin, incarnation, seq, end, payload } => {
@@ -191,44 +166,38 @@ impl Events {
                 Event::Direct(DirectDelivery { view, from, payload: payload.to_bytes() })
             }
             GroupEvent::Received { ticket } => {
-                self.status.sending.resolve(ticket, Ok(()));
+                self.outcomes.sending.resolve(ticket, Ok(()));
                 return None;
             }
             GroupEvent::Undelivered { ticket, failure } => {
-                let to = self.status.sending.resolve(ticket, Err(failure.into()))?;
+                let to = self.outcomes.sending.resolve(ticket, Err(failure.into()))?;
                 Event::Undelivered { to, ticket, failure }
             }
-            GroupEvent::View(view) => {
-                self.status.note_view(&view);
-                Event::View(view)
-            }
-            GroupEvent::LostPrimary => {
-                self.status.note(Some(BroadcastError::LostPrimary));
-                Event::LostPrimary
-            }
-            GroupEvent::RegainedPrimary => {
-                self.status.note(None);
-                Event::RegainedPrimary
-            }
+            GroupEvent::View(view) => Event::View(view),
+            GroupEvent::LostPrimary => Event::LostPrimary,
+            GroupEvent::RegainedPrimary => Event::RegainedPrimary,
             GroupEvent::Lagging { members } => Event::Lagging(members),
             GroupEvent::Excluded => {
-                self.status.note(Some(BroadcastError::NotAMember));
+                self.outcomes.end_receipts();
                 Event::Excluded
             }
             GroupEvent::Left => {
-                self.status.note(Some(BroadcastError::NotAMember));
+                self.outcomes.end_receipts();
                 Event::Left
             }
             GroupEvent::JoinRefused { refusal } => Event::JoinRefused(refusal),
-            GroupEvent::Stable { .. } => return None,
+            GroupEvent::Stable { ticket } => {
+                self.outcomes.resolve(ticket, Ok(()));
+                return None;
+            }
             GroupEvent::Rejected { ticket, reason } => {
-                self.status.resolve(ticket, Err(reason.into()));
+                self.outcomes.resolve(ticket, Err(reason.into()));
                 Event::Rejected(reason.into())
             }
         })
     }
 
-    fn return_credit(&mut self) {
+    fn acknowledge(&mut self) {
         self.consumed_messages = 0;
         for ((view, origin), end) in self.consumed.drain(..) {
             // After a stop no sender needs the credit.
@@ -238,14 +207,8 @@ impl Events {
             let _ = self.node.command(Command::ConsumedDirect { from, end });
         }
     }
-}
 
-impl Joining for Events {
-    async fn news(&mut self) -> Option<News> {
-        Some(match self.recv().await? {
-            Event::View(view) => News::View(view),
-            Event::JoinRefused(why) => News::Refused(why),
-            _ => News::Other,
-        })
+    fn close(&mut self) {
+        self.outcomes.sending.close();
     }
 }

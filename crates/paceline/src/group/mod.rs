@@ -3,75 +3,28 @@
 mod events;
 mod send;
 
-use std::collections::HashMap;
-use std::io;
-use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::{Hosted, Node, Roster, StartError, Stats, TrySubmitError};
+use paceline_net::{Closed, Pending, TrySubmitError};
 use paceline_proto::chain::{self, RejectReason, Topology, Urgency};
-use paceline_proto::core::{ConfigError, MembershipCommand, NodeId, View};
 use paceline_proto::detector;
-use paceline_proto::group::{self, Command, Config, Refusal};
+use paceline_proto::group::{self, Command, Config};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::Host;
+use crate::join_error::JoinError;
+use crate::joining::{Joining, Seeds};
+use crate::member::{MemberHandle, Role};
+use events::GroupReport;
 
 pub use events::{Delivery, DirectDelivery, Event, Events};
 use send::Sending;
 pub use send::{SendError, Sent, TrySendError};
-
-/// Why a node did not become a member.
-#[derive(Debug, Error)]
-pub enum JoinError {
-    /// A knob is out of range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The node could not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// No seed was given.
-    #[error("no seed: name a member, or found the group with `bootstrap`")]
-    NoSeed,
-    /// A seed is no address, or its name is not known.
-    #[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
-    Unresolved {
-        /// The seed.
-        seed: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// No member answered in time.
-    #[error(
-        "no member of the group answered at {seeds} within {within:?}: is one running there, with \
-         the same cluster and group name?"
-    )]
-    Unanswered {
-        /// The seeds.
-        seeds: String,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// A member refused.
-    #[error("refused: {refusal}")]
-    Refused {
-        /// Why.
-        refusal: Refusal,
-    },
-    /// A member knows a later start of this id.
-    #[error(
-        "a later start of this id is known: the clock of this machine was set back, or is behind \
-         that of the machine where the id was used; mend the clock or use another id"
-    )]
-    ClockBehind,
-    /// The host has stopped.
-    #[error("the host has stopped")]
-    Closed,
-}
 
 /// Why a message was not accepted; nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -108,19 +61,15 @@ pub enum TryBroadcastError {
 
 /// Founds or joins a group; made by [`Host::group`].
 pub struct GroupBuilder {
-    host: Host,
-    name: String,
+    joining: Joining,
     config: Config,
-    within: Duration,
 }
 
 impl GroupBuilder {
     pub(crate) fn new(host: Host, name: &str) -> GroupBuilder {
         GroupBuilder {
-            host,
-            name: name.to_owned(),
+            joining: Joining::new(host, name),
             config: Config::new(chain::Config::for_groups(), detector::Config::new()),
-            within: Duration::from_secs(10),
         }
     }
 
@@ -150,7 +99,7 @@ impl GroupBuilder {
 
     /// How long joining may take. Default 10 s.
     pub fn within(mut self, time: Duration) -> GroupBuilder {
-        self.within = time;
+        self.joining.within = time;
         self
     }
 
@@ -160,10 +109,7 @@ impl GroupBuilder {
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.
     pub async fn bootstrap(self) -> Result<(Group, Events), JoinError> {
-        let (within, address) = (self.within, self.address());
-        let (group, events) = self.start()?;
-        group.command(MembershipCommand::Bootstrap { address }.into())?;
-        group.first_view(events, within, "this node").await
+        self.enter(None).await
     }
 
     /// Joins by asking these members (`host:port`; a name stands for all its addresses). Returns
@@ -175,156 +121,50 @@ impl GroupBuilder {
         self,
         seeds: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Group, Events), JoinError> {
-        let names: Vec<String> = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
-        let seeds = resolve(&names).await?;
-        let (within, address) = (self.within, self.address());
-        let (group, events) = self.start()?;
-        group.command(MembershipCommand::Join { address, seeds: Vec::new() }.into())?;
-        group.node.seek(seeds).map_err(|_| JoinError::Closed)?;
-        group.first_view(events, within, &names.join(", ")).await
+        let seeds = Seeds::resolve(seeds, JoinError::NoSeed).await?;
+        self.enter(Some(seeds)).await
     }
 
-    fn address(&self) -> Bytes {
-        Bytes::from(self.host.address.to_string())
-    }
-
-    fn start(self) -> Result<(Group, Events), JoinError> {
+    async fn enter(self, seeds: Option<Seeds>) -> Result<(Group, Events), JoinError> {
         let config = self.config.build()?;
-        let Host { bound, id, cluster, address } = self.host;
-        let bound = bound.in_cluster(&format!("{cluster}/{}", self.name));
-        let roster = Roster::new([(id, address)]).expect("one member is not named twice");
         let message_bytes_max = config.chain().message_bytes_max();
-        let status = Arc::new(Status::new(config.direct_window_bytes()));
+        let outcomes = Arc::new(Outcomes::new(config.direct_window_bytes()));
+        let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
-        let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
-        let events = Events::new(node.clone(), events, status.clone());
-        let group = Group {
-            node,
-            id,
-            status,
-            message_bytes_max,
-            topology: None,
-            urgency: Urgency::Throughput,
-        };
-        Ok((group, events))
+        let (member, reader) = self.joining.enter(seeds, protocol, config, report).await?;
+        let (topology, urgency) = (None, Urgency::Throughput);
+        let group = Group { member, outcomes, message_bytes_max, topology, urgency };
+        Ok((group, Events::new(reader)))
     }
 }
 
-/// Resolves the names of seeds, each once.
-pub(crate) async fn resolve(names: &[String]) -> Result<Vec<SocketAddr>, JoinError> {
-    if names.is_empty() {
-        return Err(JoinError::NoSeed);
-    }
-    let mut seeds = Vec::new();
-    for name in names {
-        let unresolved = |source| JoinError::Unresolved { seed: name.clone(), source };
-        let found = tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?;
-        seeds.extend(found);
-    }
-    Ok(seeds)
-}
-
-/// What a joining node learns from an event.
-pub(crate) enum News {
-    View(Arc<View>),
-    Refused(Refusal),
-    Other,
-}
-
-/// The events of such a node.
-pub(crate) trait Joining: Send {
-    /// The next; `None` once the host has stopped.
-    fn news(&mut self) -> impl Future<Output = Option<News>> + Send;
-}
-
-/// Waits until the node is in a view; one that is not in time is stopped.
-pub(crate) async fn first_view<P: Hosted>(
-    node: &Node<P>,
-    events: &mut impl Joining,
-    within: Duration,
-    seeds: &str,
-) -> Result<Arc<View>, JoinError> {
-    let mut refusal = None;
-    let begun = async {
-        loop {
-            match events.news().await {
-                Some(News::View(view)) => return Some(view),
-                Some(News::Refused(why)) => refusal = Some(why),
-                Some(News::Other) => {}
-                None => return None,
-            }
-        }
-    };
-    match tokio::time::timeout(within, begun).await {
-        Ok(view) => view.ok_or(JoinError::Closed),
-        Err(_) => {
-            let counters = node.stats().counters;
-            if counters.count("peer_id_taken") > 0 {
-                refusal = Some(Refusal::IdInUse);
-            }
-            node.stop().await;
-            Err(match refusal {
-                None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
-                Some(refusal) => JoinError::Refused { refusal },
-                None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
-            })
-        }
-    }
-}
-
-/// The state after the latest event.
+/// The messages whose outcomes the application may wait for.
 #[derive(Debug)]
-pub(crate) struct Status {
-    state: Mutex<State>,
+pub(crate) struct Outcomes {
     tickets: AtomicU64,
+    receipts: Pending<u64, oneshot::Sender<Result<(), BroadcastError>>>,
     pub(crate) sending: Sending,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    view: Option<Arc<View>>,
-    refuses: Option<BroadcastError>,
-    receipts: HashMap<u64, oneshot::Sender<Result<(), BroadcastError>>>,
-}
-
-impl Status {
-    fn new(direct_window_bytes: usize) -> Status {
+impl Outcomes {
+    fn new(direct_window_bytes: usize) -> Outcomes {
         let sending = Sending::new(direct_window_bytes);
-        Status { state: Mutex::default(), tickets: AtomicU64::default(), sending }
-    }
-
-    pub(crate) fn note_view(&self, view: &Arc<View>) {
-        let mut state = self.lock();
-        (state.view, state.refuses) = (Some(view.clone()), None);
-    }
-
-    pub(crate) fn note(&self, refuses: Option<BroadcastError>) {
-        let mut state = self.lock();
-        state.refuses = refuses;
-        if refuses == Some(BroadcastError::NotAMember) {
-            // This node cannot learn their outcomes.
-            state.receipts.clear();
-        }
+        Outcomes { tickets: AtomicU64::default(), receipts: Pending::default(), sending }
     }
 
     /// Keeps a receipt until the outcome of the message is known.
     fn receipt(&self) -> (u64, Receipt) {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        let (told, outcome) = oneshot::channel();
-        self.lock().receipts.insert(ticket, told);
-        (ticket, Receipt { outcome })
+        (ticket, Receipt { outcome: self.receipts.expect(ticket) })
     }
 
     pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), BroadcastError>) {
-        if let Some(told) = self.lock().receipts.remove(&ticket) {
-            // The receiver may have stopped waiting.
-            let _ = told.send(outcome);
-        }
+        self.receipts.answer(&ticket, outcome);
     }
 
-    // A panic while the lock is held leaves the state intact.
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Ends all receipts: a node that is no member does not learn the outcomes.
+    pub(crate) fn end_receipts(&self) {
+        self.receipts.take_all();
     }
 }
 
@@ -346,6 +186,12 @@ impl Receipt {
     }
 }
 
+impl From<Closed> for BroadcastError {
+    fn from(Closed: Closed) -> BroadcastError {
+        BroadcastError::Closed
+    }
+}
+
 impl From<RejectReason> for BroadcastError {
     fn from(reason: RejectReason) -> BroadcastError {
         match reason {
@@ -362,12 +208,19 @@ impl From<RejectReason> for BroadcastError {
 /// [`Events`] are dropped the host stops, without leaving.
 #[derive(Clone)]
 pub struct Group {
-    node: Node<group::Group>,
-    id: NodeId,
-    status: Arc<Status>,
+    member: MemberHandle<group::Group>,
+    outcomes: Arc<Outcomes>,
     message_bytes_max: usize,
     topology: Option<Topology>,
     urgency: Urgency,
+}
+
+impl Deref for Group {
+    type Target = MemberHandle<group::Group>;
+
+    fn deref(&self) -> &MemberHandle<group::Group> {
+        &self.member
+    }
 }
 
 impl Group {
@@ -391,8 +244,7 @@ impl Group {
     pub async fn broadcast(&self, payload: impl Into<Bytes>) -> Result<(), BroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        let submitted = self.node.submit(self.message(payload, 0), bytes).await;
-        submitted.map_err(|_| BroadcastError::Closed)
+        Ok(self.node().submit(self.message(payload, 0), bytes).await?)
     }
 
     /// Like [`Group::broadcast`]; the receipt resolves once every member has the message.
@@ -405,9 +257,9 @@ impl Group {
     ) -> Result<Receipt, BroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        let (ticket, receipt) = self.status.receipt();
-        let submitted = self.node.submit(self.message(payload, ticket), bytes).await;
-        submitted.map(|()| receipt).map_err(|_| BroadcastError::Closed)
+        let (ticket, receipt) = self.outcomes.receipt();
+        self.node().submit(self.message(payload, ticket), bytes).await?;
+        Ok(receipt)
     }
 
     /// Sends a message if it is admitted now.
@@ -417,80 +269,22 @@ impl Group {
     pub fn try_broadcast(&self, payload: impl Into<Bytes>) -> Result<(), TryBroadcastError> {
         let payload = payload.into();
         let bytes = self.checked_len(&payload)?;
-        match self.node.try_submit(self.message(payload.clone(), 0), bytes) {
+        match self.node().try_submit(self.message(payload.clone(), 0), bytes) {
             Ok(()) => Ok(()),
             Err(TrySubmitError::WouldBlock(_)) => Err(TryBroadcastError::WouldBlock(payload)),
             Err(TrySubmitError::Closed(_)) => Err(BroadcastError::Closed.into()),
         }
     }
 
-    /// This member's id.
-    pub fn id(&self) -> NodeId {
-        self.id
-    }
-
-    /// Where the member listens.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.node.local_addr()
-    }
-
-    /// The latest view that the events reported.
-    pub fn view(&self) -> Option<Arc<View>> {
-        self.status.lock().view.clone()
-    }
-
-    /// The members of that view, oldest first.
-    pub fn members(&self) -> Vec<NodeId> {
-        self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
-    }
-
-    /// Leaves the group, after accepted messages have reached the others. [`Event::Left`] follows.
-    ///
-    /// # Errors
-    /// If the host has stopped.
-    pub fn leave(&self) -> Result<(), JoinError> {
-        self.command(MembershipCommand::Leave.into())
-    }
-
-    /// What the node counted.
-    pub fn stats(&self) -> Stats {
-        self.node.stats()
-    }
-
-    /// The node underneath.
-    pub fn node(&self) -> &Node<group::Group> {
-        &self.node
-    }
-
-    /// Sends the backlog, for a bounded time, and stops the host. The others detect a crash, unless
-    /// it has left before.
-    pub async fn stop(&self) {
-        self.node.stop().await;
-    }
-
-    fn command(&self, command: Command) -> Result<(), JoinError> {
-        self.node.command(command).map_err(|_| JoinError::Closed)
-    }
-
-    /// Waits until the node is in a view.
-    async fn first_view(
-        self,
-        mut events: Events,
-        within: Duration,
-        seeds: &str,
-    ) -> Result<(Group, Events), JoinError> {
-        let view = first_view(&self.node, &mut events, within, seeds).await?;
-        events.put_back(Event::View(view));
-        Ok((self, events))
-    }
-
     pub(crate) fn sending(&self) -> &Sending {
-        &self.status.sending
+        &self.outcomes.sending
     }
 
     pub(crate) fn checked_len(&self, payload: &Bytes) -> Result<usize, BroadcastError> {
-        if let Some(error) = self.status.lock().refuses {
-            return Err(error);
+        match self.member.standing().role() {
+            Role::Member => {}
+            Role::WithoutPrimary => return Err(BroadcastError::LostPrimary),
+            Role::Outside => return Err(BroadcastError::NotAMember),
         }
         let (bytes, bytes_max) = (payload.len(), self.message_bytes_max);
         if bytes > bytes_max {

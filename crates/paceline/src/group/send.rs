@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
+use paceline_net::Pending;
 use paceline_proto::core::Member;
 use paceline_proto::group::{Command, Direct, SendFailure};
 use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 
 use super::{BroadcastError, Group};
+use crate::lock;
 
 /// Why a message to one member was not accepted or not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -132,16 +134,15 @@ impl Group {
 #[derive(Debug)]
 pub(crate) struct Sending {
     window_bytes: usize,
-    state: Mutex<State>,
+    open: Pending<u64, Open>,
+    queue: Mutex<Queue>,
     room: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    open: HashMap<u64, Open>,
-    queued_bytes: HashMap<Member, usize>,
+struct Queue {
+    bytes: HashMap<Member, usize>,
     ticket: u64,
-    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -156,39 +157,41 @@ type Opened = (u64, oneshot::Receiver<Result<(), SendError>>);
 
 impl Sending {
     pub(crate) fn new(window_bytes: usize) -> Sending {
-        Sending { window_bytes, state: Mutex::default(), room: Notify::new() }
+        let (open, queue) = (Pending::default(), Mutex::default());
+        Sending { window_bytes, open, queue, room: Notify::new() }
     }
 
     /// Counts a message, as the protocol does; `None` if the window is full.
     fn open(&self, to: Member, payload_bytes: usize) -> Result<Option<Opened>, SendError> {
-        let mut state = self.lock();
-        if state.is_closed {
+        let mut queue = lock(&self.queue);
+        if self.open.is_closed() {
             return Err(SendError::Closed);
         }
         let bytes = payload_bytes + Direct::HEAD_BYTES;
-        let queued = state.queued_bytes.entry(to).or_default();
+        let queued = queue.bytes.entry(to).or_default();
         if *queued >= self.window_bytes {
             return Ok(None);
         }
         *queued += bytes;
-        state.ticket += 1;
-        let ticket = state.ticket;
+        queue.ticket += 1;
+        let ticket = queue.ticket;
         let (told, outcome) = oneshot::channel();
-        state.open.insert(ticket, Open { to, bytes, told });
+        // A table that is closed meanwhile ends the receiver.
+        let _ = self.open.add(ticket, Open { to, bytes, told });
         Ok(Some((ticket, outcome)))
     }
 
     /// Resolves a message with its outcome; returns its addressee.
     pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), SendError>) -> Option<Member> {
-        let mut state = self.lock();
-        let Open { to, bytes, told } = state.open.remove(&ticket)?;
-        if let Some(queued) = state.queued_bytes.get_mut(&to) {
+        let Open { to, bytes, told } = self.open.remove(&ticket)?;
+        let mut queue = lock(&self.queue);
+        if let Some(queued) = queue.bytes.get_mut(&to) {
             *queued -= bytes;
             if *queued == 0 {
-                state.queued_bytes.remove(&to);
+                queue.bytes.remove(&to);
             }
         }
-        drop(state);
+        drop(queue);
         // The receiver may have stopped waiting.
         let _ = told.send(outcome);
         self.room.notify_waiters();
@@ -197,15 +200,7 @@ impl Sending {
 
     /// Ends all open messages: no further outcomes come.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
-        state.is_closed = true;
-        state.open.clear();
-        drop(state);
+        self.open.close();
         self.room.notify_waiters();
-    }
-
-    // A panic while the lock is held leaves the state intact.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

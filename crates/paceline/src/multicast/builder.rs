@@ -1,38 +1,32 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use paceline_net::Roster;
-use paceline_proto::core::{MembershipCommand, View, ViewId};
-use paceline_proto::multicast::{Command, Config, Multicast as Protocol};
+use paceline_proto::core::{View, ViewId};
+use paceline_proto::multicast::{Config, Multicast as Protocol};
 use paceline_proto::{chain, detector, group, slingshot};
 
-use super::events::Events;
-use super::{Multicast, Status};
+use super::Multicast;
+use super::events::{Events, MulticastReport};
 use crate::Host;
-use crate::group::{JoinError, resolve};
+use crate::join_error::JoinError;
+use crate::joining::{Joining, Seeds};
 
 /// Default bound on unread packets and reports of losses.
 const UNREAD_MAX: usize = 16_384;
 
 /// A group that multicasts in time, to be founded or joined; made by [`Host::multicast`].
 pub struct MulticastBuilder {
-    host: Host,
-    name: String,
+    joining: Joining,
     group: group::Config,
     slingshot: slingshot::Config,
-    within: Duration,
 }
 
 impl MulticastBuilder {
     pub(crate) fn new(host: Host, name: &str) -> MulticastBuilder {
         MulticastBuilder {
-            host,
-            name: name.to_owned(),
+            joining: Joining::new(host, name),
             group: group::Config::new(chain::Config::for_groups(), detector::Config::new()),
             slingshot: slingshot::Config::new(View::new(ViewId(0), []))
                 .with_unread_max(Some(UNREAD_MAX)),
-            within: Duration::from_secs(10),
         }
     }
 
@@ -67,7 +61,7 @@ impl MulticastBuilder {
 
     /// How long joining may take. Default 10 s.
     pub fn within(mut self, time: Duration) -> MulticastBuilder {
-        self.within = time;
+        self.joining.within = time;
         self
     }
 
@@ -77,12 +71,7 @@ impl MulticastBuilder {
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.
     pub async fn bootstrap(self) -> Result<(Multicast, Events), JoinError> {
-        let (within, address) = (self.within, self.address());
-        let (multicast, events) = self.start()?;
-        multicast
-            .command(MembershipCommand::Bootstrap { address }.into())
-            .map_err(|_| JoinError::Closed)?;
-        multicast.first_view(events, within, "this node").await
+        self.enter(None).await
     }
 
     /// Joins by asking these members (`host:port`; a name stands for all its addresses). Returns
@@ -94,30 +83,17 @@ impl MulticastBuilder {
         self,
         seeds: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Multicast, Events), JoinError> {
-        let names: Vec<String> = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
-        let seeds = resolve(&names).await?;
-        let (within, address) = (self.within, self.address());
-        let (multicast, events) = self.start()?;
-        let join = MembershipCommand::Join { address, seeds: Vec::new() }.into();
-        multicast.command(join).map_err(|_| JoinError::Closed)?;
-        multicast.node().seek(seeds).map_err(|_| JoinError::Closed)?;
-        multicast.first_view(events, within, &names.join(", ")).await
+        let seeds = Seeds::resolve(seeds, JoinError::NoSeed).await?;
+        self.enter(Some(seeds)).await
     }
 
-    fn address(&self) -> Bytes {
-        Bytes::from(self.host.address.to_string())
-    }
-
-    fn start(self) -> Result<(Multicast, Events), JoinError> {
+    async fn enter(self, seeds: Option<Seeds>) -> Result<(Multicast, Events), JoinError> {
         let config = Config::new(self.group, self.slingshot)?;
-        let Host { bound, id, cluster, address } = self.host;
-        let bound = bound.in_cluster(&format!("{cluster}/{}", self.name));
-        let roster = Roster::new([(id, address)]).expect("one member is not named twice");
-        let payload_bytes_max = config.payload_bytes_max(bound.datagram_message_bytes_max());
+        let datagram_bytes_max = self.joining.datagram_message_bytes_max();
+        let payload_bytes_max = config.payload_bytes_max(datagram_bytes_max);
         let protocol = Protocol::new(&config);
-        let (node, events) = bound.start(roster, protocol, Arc::new(config))?;
-        let status = Arc::new(Status::default());
-        let events = Events::new(node.clone(), events, status.clone());
-        Ok((Multicast::new(node, id, status, payload_bytes_max), events))
+        let (member, reader) =
+            self.joining.enter(seeds, protocol, config, MulticastReport::new).await?;
+        Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
     }
 }

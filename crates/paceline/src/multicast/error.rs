@@ -1,3 +1,4 @@
+use paceline_net::Closed;
 use paceline_proto::core::GroupId;
 use paceline_proto::slingshot::RejectReason;
 use thiserror::Error;
@@ -14,6 +15,12 @@ pub enum MulticastError {
     /// The host has stopped.
     #[error("the host has stopped")]
     Closed,
+}
+
+impl From<Closed> for MulticastError {
+    fn from(Closed: Closed) -> MulticastError {
+        MulticastError::Closed
+    }
 }
 
 impl MulticastError {

@@ -1,14 +1,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_net::{Events as NodeEvents, Node};
+use paceline_net::Node;
 use paceline_proto::core::{GroupId, NodeId, View};
 use paceline_proto::group::{self, Refusal};
 use paceline_proto::multicast::{self, Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, How, Rate, RejectReason};
 
-use super::Status;
-use crate::group::{Joining, News};
+use crate::reader::{Reader, Report};
 
 /// Events that are read before room for more of them is made.
 const CONSUMED_TOGETHER: usize = 64;
@@ -91,49 +90,22 @@ pub enum Event {
 /// A slow reader loses packets, and [`Event::Overrun`] says how many: senders do not wait for a
 /// reader, since a late packet is of no use.
 pub struct Events {
-    node: Node<Protocol>,
-    events: NodeEvents<Protocol>,
-    status: Arc<Status>,
-    /// Taken out early, to be returned first.
-    ahead: Option<Event>,
-    /// Read, and not reported to the protocol yet.
-    consumed: usize,
+    reader: Reader<MulticastReport>,
 }
 
 impl Events {
-    pub(super) fn new(
-        node: Node<Protocol>,
-        events: NodeEvents<Protocol>,
-        status: Arc<Status>,
-    ) -> Events {
-        Events { node, events, status, ahead: None, consumed: 0 }
+    pub(super) fn new(reader: Reader<MulticastReport>) -> Events {
+        Events { reader }
     }
 
     /// The next event; `None` once the host has stopped and all were received.
     pub async fn recv(&mut self) -> Option<Event> {
-        if let Some(event) = self.try_recv() {
-            return Some(event);
-        }
-        loop {
-            let event = self.events.recv().await?;
-            if let Some(event) = self.take(event) {
-                return Some(event);
-            }
-        }
+        self.reader.recv().await
     }
 
     /// The next event if there is one now.
     pub fn try_recv(&mut self) -> Option<Event> {
-        if let Some(event) = self.ahead.take() {
-            return Some(event);
-        }
-        while let Some(event) = self.events.try_recv() {
-            if let Some(event) = self.take(event) {
-                return Some(event);
-            }
-        }
-        self.make_room();
-        None
+        self.reader.try_recv()
     }
 
     /// The next packet, other events passed over; `None` once the host has stopped.
@@ -144,24 +116,26 @@ impl Events {
             }
         }
     }
+}
 
-    pub(super) fn put_back(&mut self, event: Event) {
-        self.ahead = Some(event);
+/// What a member reads, and what it has yet to acknowledge of it.
+pub(super) struct MulticastReport {
+    node: Node<Protocol>,
+    /// Read, and not reported to the protocol yet.
+    consumed: usize,
+}
+
+impl MulticastReport {
+    pub(super) fn new(node: Node<Protocol>) -> MulticastReport {
+        MulticastReport { node, consumed: 0 }
     }
 
-    fn take(&mut self, event: multicast::Event) -> Option<Event> {
-        match event {
-            multicast::Event::Slingshot(event) => self.take_slingshot(event),
-            multicast::Event::Group(event) => self.take_group(event),
-        }
-    }
-
-    fn take_slingshot(&mut self, event: slingshot::Event) -> Option<Event> {
+    fn slingshot_event(&mut self, event: slingshot::Event) -> Option<Event> {
         use slingshot::Event as E;
         if let E::Delivered { .. } | E::Lost { .. } | E::Overrun { .. } = event {
             self.consumed += 1;
             if self.consumed >= CONSUMED_TOGETHER {
-                self.make_room();
+                self.acknowledge();
             }
         }
         Some(match event {
@@ -181,23 +155,14 @@ impl Events {
         })
     }
 
-    fn take_group(&mut self, event: group::Event) -> Option<Event> {
+    fn group_event(event: group::Event) -> Option<Event> {
         use group::Event as E;
         Some(match event {
-            E::View(view) => {
-                self.status.note_view(&view);
-                Event::View(view)
-            }
+            E::View(view) => Event::View(view),
             E::LostPrimary => Event::LostPrimary,
             E::RegainedPrimary => Event::RegainedPrimary,
-            E::Excluded => {
-                self.status.note_outside();
-                Event::Excluded
-            }
-            E::Left => {
-                self.status.note_outside();
-                Event::Left
-            }
+            E::Excluded => Event::Excluded,
+            E::Left => Event::Left,
             E::JoinRefused { refusal } => Event::JoinRefused(refusal),
             // Of the broadcast, in which nothing is sent here.
             E::Delivered { .. }
@@ -209,23 +174,32 @@ impl Events {
             | E::Rejected { .. } => return None,
         })
     }
+}
 
-    fn make_room(&mut self) {
+impl Report for MulticastReport {
+    type Protocol = Protocol;
+    type Event = Event;
+
+    fn of_group(event: &multicast::Event) -> Option<&group::Event> {
+        match event {
+            multicast::Event::Group(event) => Some(event),
+            multicast::Event::Slingshot(_) => None,
+        }
+    }
+
+    fn report(&mut self, event: multicast::Event) -> Option<Event> {
+        match event {
+            multicast::Event::Slingshot(event) => self.slingshot_event(event),
+            multicast::Event::Group(event) => MulticastReport::group_event(event),
+        }
+    }
+
+    fn acknowledge(&mut self) {
         if self.consumed > 0 {
             let told = std::mem::take(&mut self.consumed);
             // After a stop no sender needs the room.
             let consumed = slingshot::Command::Consumed { told };
             let _ = self.node.command(Command::Slingshot(consumed));
         }
-    }
-}
-
-impl Joining for Events {
-    async fn news(&mut self) -> Option<News> {
-        Some(match self.recv().await? {
-            Event::View(view) => News::View(view),
-            Event::JoinRefused(why) => News::Refused(why),
-            _ => News::Other,
-        })
     }
 }

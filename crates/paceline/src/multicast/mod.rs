@@ -8,17 +8,15 @@ mod builder;
 mod error;
 mod events;
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::ops::Deref;
 
 use bytes::Bytes;
-use paceline_net::{Node, Stats, TrySubmitError};
-use paceline_proto::core::{MembershipCommand, NodeId, View};
+use paceline_net::TrySubmitError;
+use paceline_proto::core::NodeId;
 use paceline_proto::multicast::{Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, RejectReason};
 
-use crate::group::{JoinError, first_view};
+use crate::member::{MemberHandle, Role};
 
 pub use builder::MulticastBuilder;
 pub use error::MulticastError;
@@ -27,54 +25,23 @@ pub use paceline_proto::core::GroupId;
 pub use paceline_proto::slingshot::tuner;
 pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Rate};
 
-/// The state after the latest event.
-#[derive(Debug, Default)]
-struct Status {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    view: Option<Arc<View>>,
-    is_member: bool,
-}
-
-impl Status {
-    fn note_view(&self, view: &Arc<View>) {
-        let mut state = self.lock();
-        (state.view, state.is_member) = (Some(view.clone()), true);
-    }
-
-    fn note_outside(&self) {
-        self.lock().is_member = false;
-    }
-
-    // A panic while the lock is held leaves the state intact.
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// A member's handle: its sending side. Clones send as the same member; when the last one and the
 /// [`Events`] are dropped the host stops, without leaving.
 #[derive(Clone)]
 pub struct Multicast {
-    node: Node<Protocol>,
-    id: NodeId,
-    status: Arc<Status>,
+    member: MemberHandle<Protocol>,
     payload_bytes_max: usize,
 }
 
-impl Multicast {
-    fn new(
-        node: Node<Protocol>,
-        id: NodeId,
-        status: Arc<Status>,
-        payload_bytes_max: usize,
-    ) -> Multicast {
-        Multicast { node, id, status, payload_bytes_max }
-    }
+impl Deref for Multicast {
+    type Target = MemberHandle<Protocol>;
 
+    fn deref(&self) -> &MemberHandle<Protocol> {
+        &self.member
+    }
+}
+
+impl Multicast {
     /// Sends a packet to all other members, as soon as it is admitted. It leaves at once, as a
     /// datagram; receivers repair losses.
     ///
@@ -95,7 +62,7 @@ impl Multicast {
         payload: impl Into<Bytes>,
     ) -> Result<(), MulticastError> {
         let (command, bytes) = self.packet(group, payload.into())?;
-        self.node.submit(command, bytes).await.map_err(|_| MulticastError::Closed)
+        Ok(self.node().submit(command, bytes).await?)
     }
 
     /// Sends a packet to all other members if it is admitted now.
@@ -104,7 +71,7 @@ impl Multicast {
     /// [`MulticastError::WouldBlock`] if too much waits; else as [`Multicast::send`].
     pub fn try_send(&self, payload: impl Into<Bytes>) -> Result<(), MulticastError> {
         let (command, bytes) = self.packet(GroupId(0), payload.into())?;
-        self.node.try_submit(command, bytes).map_err(|error| match error {
+        self.node().try_submit(command, bytes).map_err(|error| match error {
             TrySubmitError::WouldBlock(_) => MulticastError::WouldBlock,
             TrySubmitError::Closed(_) => MulticastError::Closed,
         })
@@ -123,7 +90,7 @@ impl Multicast {
         members: impl IntoIterator<Item = NodeId>,
     ) -> Result<(), MulticastError> {
         let members = members.into_iter().collect();
-        self.command(Command::Slingshot(slingshot::Command::Members { group, members }))
+        self.command(slingshot::Command::Members { group, members })
     }
 
     /// Repairs are made at this rate of fire from now on.
@@ -131,7 +98,7 @@ impl Multicast {
     /// # Errors
     /// If the host has stopped. What cannot be done comes back as [`Event::Rejected`].
     pub fn set_rate(&self, rate: Rate) -> Result<(), MulticastError> {
-        self.command(Command::Slingshot(slingshot::Command::SetRate(rate)))
+        self.command(slingshot::Command::SetRate(rate))
     }
 
     /// The largest packet, bytes: a repair of such packets, with their names, fits a datagram.
@@ -139,55 +106,12 @@ impl Multicast {
         self.payload_bytes_max
     }
 
-    /// This member's id.
-    pub fn id(&self) -> NodeId {
-        self.id
-    }
-
-    /// Where the member listens.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.node.local_addr()
-    }
-
-    /// The latest view that the events reported.
-    pub fn view(&self) -> Option<Arc<View>> {
-        self.status.lock().view.clone()
-    }
-
-    /// The members of that view, oldest first.
-    pub fn members(&self) -> Vec<NodeId> {
-        self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
-    }
-
-    /// Leaves the group. [`Event::Left`] follows.
-    ///
-    /// # Errors
-    /// If the host has stopped.
-    pub fn leave(&self) -> Result<(), MulticastError> {
-        self.command(MembershipCommand::Leave.into())
-    }
-
-    /// What the node counted.
-    pub fn stats(&self) -> Stats {
-        self.node.stats()
-    }
-
-    /// The node underneath.
-    pub fn node(&self) -> &Node<Protocol> {
-        &self.node
-    }
-
-    /// Stops the host. The others detect a crash, unless it has left before.
-    pub async fn stop(&self) {
-        self.node.stop().await;
-    }
-
-    fn command(&self, command: Command) -> Result<(), MulticastError> {
-        self.node.command(command).map_err(|_| MulticastError::Closed)
+    fn command(&self, command: slingshot::Command) -> Result<(), MulticastError> {
+        Ok(self.node().command(Command::Slingshot(command))?)
     }
 
     fn packet(&self, group: GroupId, payload: Bytes) -> Result<(Command, usize), MulticastError> {
-        if !self.status.lock().is_member {
+        if self.member.standing().role() == Role::Outside {
             return Err(MulticastError::not_a_member(group));
         }
         let (bytes, bytes_max) = (payload.len(), self.payload_bytes_max);
@@ -198,17 +122,5 @@ impl Multicast {
         let command = slingshot::Command::Multicast { group, payload, ticket: 0 };
         // Empty packets count as well, so that their number is bounded.
         Ok((Command::Slingshot(command), bytes.max(1)))
-    }
-
-    /// Waits until the node is in a view.
-    async fn first_view(
-        self,
-        mut events: Events,
-        within: Duration,
-        seeds: &str,
-    ) -> Result<(Multicast, Events), JoinError> {
-        let view = first_view(&self.node, &mut events, within, seeds).await?;
-        events.put_back(Event::View(view));
-        Ok((self, events))
     }
 }

@@ -3,30 +3,30 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use paceline_net::{Bound, Events, Node, Roster};
+use paceline_net::{Events, Node};
 use paceline_proto::core::NodeId;
 use paceline_proto::walk::{Command, Config, Event, PassConfig, Server};
 
 use super::Walks;
-use super::desk::Desk;
 use super::error::WalksError;
+use super::replies::PendingReplies;
 use super::server::WalkServer;
 use crate::Host;
+use crate::joining::Joining;
 
 /// Most servers: as many seeds are contacted at once.
 const SERVERS_MAX: usize = 64;
+/// Separates servers and clients of walks from other services of the same name.
+const KIND: &str = "/walks";
 /// Interval between attempts to reach servers that have not answered.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
 
 /// Serves walks or connects to servers; made by [`Host::walks`].
 #[derive(Debug)]
 pub struct WalksBuilder {
-    host: Host,
-    name: String,
+    joining: Joining,
     config: Config,
     pass: Option<PassConfig>,
-    within: Duration,
 }
 
 /// A server that has answered.
@@ -38,8 +38,8 @@ pub(super) struct Found {
 
 impl WalksBuilder {
     pub(crate) fn new(host: Host, name: &str) -> WalksBuilder {
-        let within = Duration::from_secs(10);
-        WalksBuilder { host, name: name.to_owned(), config: Config::default(), pass: None, within }
+        let joining = Joining::new(host, name);
+        WalksBuilder { joining, config: Config::default(), pass: None }
     }
 
     /// Changes the configuration: queues, bundles, windows, timeouts. A server uses its queues and
@@ -59,7 +59,7 @@ impl WalksBuilder {
 
     /// How long servers may take to answer. Default 10 s.
     pub fn within(mut self, time: Duration) -> WalksBuilder {
-        self.within = time;
+        self.joining.within = time;
         self
     }
 
@@ -71,11 +71,10 @@ impl WalksBuilder {
     /// # Errors
     /// If a setting is out of range, or there is no tokio runtime.
     pub async fn serve(self) -> Result<WalkServer, WalksError> {
-        let protocol = Server::awaiting(self.config, self.host.id)?;
-        let (id, address) = (self.host.id, self.host.address);
-        let (node, events) = self.start(protocol)?;
-        let here = Command::Serve(Bytes::from(address.to_string()));
-        node.command(here).map_err(|_| WalksError::Closed)?;
+        let (id, address) = (self.joining.id(), self.joining.address());
+        let protocol = Server::awaiting(self.config, id)?;
+        let (node, events) = self.joining.start(KIND, protocol, ())?;
+        node.command(Command::Serve(address))?;
         Ok(WalkServer::new(node, events, id))
     }
 
@@ -99,28 +98,21 @@ impl WalksBuilder {
             let addresses = tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?;
             sought.push(addresses.collect::<Vec<_>>());
         }
-        let protocol = Server::client(self.config, self.host.id)?;
-        let (within, pass) = (self.within, self.pass);
-        let (node, mut events) = self.start(protocol)?;
+        let protocol = Server::client(self.config, self.joining.id())?;
+        let (within, pass) = (self.joining.within, self.pass);
+        let (node, mut events) = self.joining.start(KIND, protocol, ())?;
         let finding = find(&node, &mut events, &names, &sought, within);
         match finding.await {
             Ok(found) => {
-                let desk = Arc::new(Desk::default());
-                tokio::spawn(desk.clone().serve(events));
-                Ok(Walks::new(node, desk, found, pass))
+                let replies = Arc::new(PendingReplies::default());
+                tokio::spawn(replies.clone().serve(events));
+                Ok(Walks::new(node, replies, found, pass))
             }
             Err(error) => {
                 node.stop().await;
                 Err(error)
             }
         }
-    }
-
-    fn start(self, protocol: Server) -> Result<(Node<Server>, Events<Server>), WalksError> {
-        let Host { bound, id, cluster, address } = self.host;
-        let bound: Bound = bound.in_cluster(&format!("{cluster}/{}/walks", self.name));
-        let roster = Roster::new([(id, address)]).expect("one node is not named twice");
-        Ok(bound.start(roster, protocol, Arc::new(()))?)
     }
 }
 
@@ -164,7 +156,7 @@ async fn find(
             }
             () = tokio::time::sleep_until(seek_at) => {
                 let addresses = missing.iter().flat_map(|&place| sought[place].clone());
-                node.seek(addresses.collect()).map_err(|_| WalksError::Closed)?;
+                node.seek(addresses.collect())?;
                 seek_at += SEEK_EVERY;
             }
             () = tokio::time::sleep_until(deadline) => {

@@ -2,7 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use paceline_net::StartError;
+use paceline_net::{Closed, StartError};
 use paceline_proto::core::ConfigError;
 use paceline_proto::walk::{Refusal, SupplyFault};
 use thiserror::Error;
@@ -59,4 +59,10 @@ pub enum WalksError {
     /// The node has stopped.
     #[error("the node has stopped")]
     Closed,
+}
+
+impl From<Closed> for WalksError {
+    fn from(Closed: Closed) -> WalksError {
+        WalksError::Closed
+    }
 }

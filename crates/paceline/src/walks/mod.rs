@@ -19,8 +19,8 @@
 //! Nothing is authenticated: any host that reaches a server's port can give it another graph.
 
 mod builder;
-mod desk;
 mod error;
+mod replies;
 mod server;
 mod walking;
 
@@ -38,7 +38,7 @@ use paceline_proto::walk::{
 };
 
 use builder::Found;
-use desk::Desk;
+use replies::PendingReplies;
 
 pub use builder::WalksBuilder;
 pub use error::WalksError;
@@ -66,7 +66,7 @@ pub struct Walks {
 
 struct Shared {
     node: Node<Server>,
-    desk: Arc<Desk>,
+    replies: Arc<PendingReplies>,
     servers: Vec<Found>,
     pass: Option<PassConfig>,
     numbers: AtomicU64,
@@ -75,12 +75,12 @@ struct Shared {
 impl Walks {
     fn new(
         node: Node<Server>,
-        desk: Arc<Desk>,
+        replies: Arc<PendingReplies>,
         servers: Vec<Found>,
         pass: Option<PassConfig>,
     ) -> Walks {
         let numbers = AtomicU64::new(1);
-        Walks { shared: Arc::new(Shared { node, desk, servers, pass, numbers }) }
+        Walks { shared: Arc::new(Shared { node, replies, servers, pass, numbers }) }
     }
 
     /// The servers, in the order in which vertices are distributed to them.
@@ -90,7 +90,7 @@ impl Walks {
 
     /// Servers that do not answer at present: walks that reach them wait.
     pub fn silent(&self) -> Vec<SocketAddr> {
-        let silent = self.shared.desk.silent();
+        let silent = self.shared.replies.silent();
         let servers = self.shared.servers.iter().filter(|server| silent.contains(&server.node));
         servers.map(|server| server.address).collect()
     }
@@ -123,12 +123,12 @@ impl Walks {
             replaces,
             pass: self.shared.pass,
         };
-        let mut told = self.shared.desk.expect_supply(id);
+        let mut told = self.shared.replies.expect_supply(id);
         self.command(Command::Supply(Box::new(supply)))?;
         let mut reached = 0;
         let told = loop {
             let told = tokio::time::timeout(within, &mut told).await;
-            let before = std::mem::replace(&mut reached, self.shared.desk.supplied());
+            let before = std::mem::replace(&mut reached, self.shared.replies.supplied());
             if told.is_ok() || reached == before {
                 break told;
             }
@@ -148,7 +148,7 @@ impl Walks {
     /// Progress of [`supply`](Self::supply): the vertices that each server has received, its own
     /// with their edges, summed over all servers.
     pub fn supplied(&self) -> u64 {
-        self.shared.desk.supplied()
+        self.shared.replies.supplied()
     }
 
     /// Starts walks. The job's own id is ignored: it gets a new one.
@@ -157,7 +157,7 @@ impl Walks {
     /// If the node has stopped. [`Walking::next`] returns the error of an invalid job.
     pub fn run(&self, job: Job) -> Result<Walking, WalksError> {
         let id = JobId(self.shared.numbers.fetch_add(1, Ordering::Relaxed));
-        let told = self.shared.desk.expect_job(id);
+        let told = self.shared.replies.expect_job(id);
         self.command(Command::Run(Box::new(Job { id, ..job })))?;
         Ok(Walking::new(self.shared.clone(), id, told))
     }
@@ -172,7 +172,7 @@ impl Walks {
     /// If the node has stopped.
     pub async fn edit(&self, edits: Vec<Edit>) -> Result<Vec<Result<u32, EditError>>, WalksError> {
         let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let told = self.shared.desk.expect_edits(id);
+        let told = self.shared.replies.expect_edits(id);
         self.command(Command::Edit(id, edits))?;
         told.await.map_err(|_| WalksError::Closed)
     }
@@ -188,7 +188,7 @@ impl Walks {
     }
 
     fn command(&self, command: Command) -> Result<(), WalksError> {
-        self.shared.node.command(command).map_err(|_| WalksError::Closed)
+        Ok(self.shared.node.command(command)?)
     }
 }
 

@@ -5,8 +5,8 @@ use paceline_proto::walk::{Census, Command, JobId, JobReport, Walk};
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::desk::Told;
 use super::error::WalksError;
+use super::replies::Told;
 
 /// The outcome of a walk.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +125,7 @@ impl Walking {
 impl Drop for Walking {
     fn drop(&mut self) {
         if self.end.is_none() {
-            self.shared.desk.forget_job(self.id);
+            self.shared.replies.forget_job(self.id);
             self.cancel();
         }
     }

@@ -1,10 +1,9 @@
 //! Pending requests: hands the node's replies to the callers that wait for them.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use paceline_net::Events;
+use paceline_net::{Events, Pending};
 use paceline_proto::core::NodeId;
 use paceline_proto::overlay::{Event, Key, Outcome, Overlay, RejectReason};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot, watch};
@@ -12,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, oneshot, watch};
 use super::DhtStat;
 use super::disk::{Disk, Write};
 use super::error::DiskError;
+use crate::lock;
 
 /// A reply to a request, under its number; a request has several.
 pub enum Told {
@@ -43,15 +43,6 @@ struct Asked {
     open: usize,
     // Released when all outcomes have come, whether or not the caller has read them.
     _permit: OwnedSemaphorePermit,
-}
-
-#[derive(Default)]
-struct Open {
-    is_closed: bool,
-    requests: HashMap<u64, Asked>,
-    described: HashMap<u64, oneshot::Sender<DhtStat>>,
-    // `None` once the node has stopped, so that readers end.
-    deliveries: Option<broadcast::Sender<Delivery>>,
 }
 
 /// Deliveries that wait for each reader.
@@ -96,20 +87,26 @@ impl Deliveries {
 }
 
 /// The pending requests of all callers.
-pub struct Desk {
-    open: Mutex<Open>,
+pub struct PendingReplies {
+    requests: Pending<u64, Asked>,
+    descriptions: Pending<u64, oneshot::Sender<DhtStat>>,
+    // `None` once the node has stopped, so that readers end.
+    deliveries: Mutex<Option<broadcast::Sender<Delivery>>>,
     phase: watch::Sender<Phase>,
 }
 
-impl Desk {
-    pub fn new() -> Desk {
-        let deliveries = Some(broadcast::Sender::new(DELIVERIES_MAX));
-        let open = Mutex::new(Open { deliveries, ..Open::default() });
-        Desk { open, phase: watch::Sender::new(Phase::Starting) }
+impl PendingReplies {
+    pub fn new() -> PendingReplies {
+        PendingReplies {
+            requests: Pending::default(),
+            descriptions: Pending::default(),
+            deliveries: Mutex::new(Some(broadcast::Sender::new(DELIVERIES_MAX))),
+            phase: watch::Sender::new(Phase::Starting),
+        }
     }
 
     pub fn deliveries(&self) -> Deliveries {
-        let subscribed = self.lock().deliveries.as_ref().map(broadcast::Sender::subscribe);
+        let subscribed = lock(&self.deliveries).as_ref().map(broadcast::Sender::subscribe);
         // A host that has stopped: the receiver ends at once.
         let deliveries = subscribed.unwrap_or_else(|| broadcast::Sender::new(1).subscribe());
         Deliveries { deliveries, missed: 0 }
@@ -127,26 +124,19 @@ impl Desk {
         permit: OwnedSemaphorePermit,
         told: mpsc::UnboundedSender<(u64, Told)>,
     ) {
-        let mut open = self.lock();
-        if open.is_closed {
+        let asked = Asked { told, open: keys, _permit: permit };
+        if let Err(asked) = self.requests.add(id, asked) {
             // The receiver may have stopped waiting.
-            let _ = told.send((id, Told::Closed));
-        } else {
-            open.requests.insert(id, Asked { told, open: keys, _permit: permit });
+            let _ = asked.told.send((id, Told::Closed));
         }
     }
 
     pub fn expect_description(&self, id: u64) -> oneshot::Receiver<DhtStat> {
-        let (told, description) = oneshot::channel();
-        let mut open = self.lock();
-        if !open.is_closed {
-            open.described.insert(id, told);
-        }
-        description
+        self.descriptions.expect(id)
     }
 
     /// Delivers the node's events until it stops or the disk fails.
-    pub async fn serve(self: Arc<Desk>, mut events: Events<Overlay>, disk: Option<Disk>) {
+    pub async fn serve(self: Arc<PendingReplies>, mut events: Events<Overlay>, disk: Option<Disk>) {
         let failed = match disk {
             None => {
                 while let Some(event) = events.recv().await {
@@ -156,13 +146,11 @@ impl Desk {
             }
             Some(disk) => self.serve_and_write(&mut events, disk).await.err(),
         };
-        let mut open = self.lock();
-        open.is_closed = true;
-        for (id, asked) in open.requests.drain() {
+        for (id, asked) in self.requests.close() {
             let _ = asked.told.send((id, Told::Closed));
         }
-        open.described.clear();
-        open.deliveries = None;
+        self.descriptions.close();
+        *lock(&self.deliveries) = None;
         self.phase.send_replace(Phase::Ended(failed));
     }
 
@@ -200,31 +188,30 @@ impl Desk {
             Event::Left => drop(self.phase.send_replace(Phase::Left)),
             Event::JoinFailed { .. } => drop(self.phase.send_replace(Phase::Unanswered)),
             Event::Outcome { id, outcomes } => {
-                let mut open = self.lock();
-                let Some(asked) = open.requests.get_mut(&id) else { return };
-                asked.open = asked.open.saturating_sub(outcomes.len());
-                for (key, outcome) in outcomes {
-                    // The receiver may have stopped waiting.
-                    let _ = asked.told.send((id, Told::Outcome(key, outcome)));
-                }
-                if asked.open == 0 {
-                    open.requests.remove(&id);
+                let is_last = self.requests.with(&id, |asked| {
+                    asked.open = asked.open.saturating_sub(outcomes.len());
+                    for (key, outcome) in outcomes {
+                        // The receiver may have stopped waiting.
+                        let _ = asked.told.send((id, Told::Outcome(key, outcome)));
+                    }
+                    asked.open == 0
+                });
+                if is_last == Some(true) {
+                    self.requests.remove(&id);
                 }
             }
             Event::Rejected { id, reason } => {
-                if let Some(asked) = self.lock().requests.remove(&id) {
+                if let Some(asked) = self.requests.remove(&id) {
                     let _ = asked.told.send((id, Told::Rejected(reason)));
                 }
             }
             Event::Described { id, role, contacts, is_settled, missing, values, bytes } => {
-                if let Some(told) = self.lock().described.remove(&id) {
-                    let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
-                    let _ = told.send(stat);
-                }
+                let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
+                self.descriptions.answer(&id, stat);
             }
             Event::Delivered { origin, keys, payload } => {
                 let payload = payload.to_bytes();
-                if let Some(deliveries) = &self.lock().deliveries {
+                if let Some(deliveries) = &*lock(&self.deliveries) {
                     // Without a reader the delivery is dropped.
                     let _ = deliveries.send(Delivery { origin, keys, payload });
                 }
@@ -232,10 +219,5 @@ impl Desk {
             // There is no file if there is no disk.
             Event::Persist { .. } | Event::Erase { .. } => {}
         }
-    }
-
-    // A panic while the lock is held leaves the state intact.
-    fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,68 @@
+//! Why a host does not enter a service.
+
+use std::io;
+use std::time::Duration;
+
+use paceline_net::{Closed, StartError};
+use paceline_proto::core::ConfigError;
+use paceline_proto::group::Refusal;
+use thiserror::Error;
+
+/// A seed is no address, or its name is not known.
+#[derive(Debug, Error)]
+#[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
+pub struct UnresolvedSeed {
+    /// The seed.
+    pub seed: String,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// Why a node did not become a member.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// A knob is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The node could not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// No seed was given.
+    #[error("no seed: name a member, or found the group with `bootstrap`")]
+    NoSeed,
+    /// A seed is no address, or its name is not known.
+    #[error(transparent)]
+    Unresolved(#[from] UnresolvedSeed),
+    /// No member answered in time.
+    #[error(
+        "no member of the group answered at {seeds} within {within:?}: is one running there, with \
+         the same cluster and group name?"
+    )]
+    Unanswered {
+        /// The seeds.
+        seeds: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// A member refused.
+    #[error("refused: {refusal}")]
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A member knows a later start of this id.
+    #[error(
+        "a later start of this id is known: the clock of this machine was set back, or is behind \
+         that of the machine where the id was used; mend the clock or use another id"
+    )]
+    ClockBehind,
+    /// The host has stopped.
+    #[error("the host has stopped")]
+    Closed,
+}
+
+impl From<Closed> for JoinError {
+    fn from(Closed: Closed) -> JoinError {
+        JoinError::Closed
+    }
+}

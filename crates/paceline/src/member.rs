@@ -1,0 +1,120 @@
+//! What the members of groups have in common, whatever they send.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use paceline_net::{Closed, Hosted, Node, Stats};
+use paceline_proto::core::{MembershipCommand, NodeId, View};
+use paceline_proto::group::Event;
+
+use crate::lock;
+
+/// What [`Group`](crate::Group) and [`Multicast`](crate::Multicast) have in common: a member's
+/// handle to its node and its view. Clones lead to the same member.
+pub struct MemberHandle<P: Hosted> {
+    node: Node<P>,
+    id: NodeId,
+    standing: Arc<Standing>,
+}
+
+impl<P: Hosted> Clone for MemberHandle<P> {
+    fn clone(&self) -> Self {
+        let (node, standing) = (self.node.clone(), self.standing.clone());
+        MemberHandle { node, id: self.id, standing }
+    }
+}
+
+impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
+    pub(crate) fn new(node: Node<P>, id: NodeId) -> MemberHandle<P> {
+        MemberHandle { node, id, standing: Arc::default() }
+    }
+
+    /// This member's id.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Where the member listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.node.local_addr()
+    }
+
+    /// The latest view that the events reported.
+    pub fn view(&self) -> Option<Arc<View>> {
+        lock(&self.standing.0).view.clone()
+    }
+
+    /// The members of that view, oldest first.
+    pub fn members(&self) -> Vec<NodeId> {
+        self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
+    }
+
+    /// Leaves the group, after accepted messages have reached the others. An event `Left` follows.
+    ///
+    /// # Errors
+    /// If the host has stopped.
+    pub fn leave(&self) -> Result<(), Closed> {
+        self.node.command(MembershipCommand::Leave.into())
+    }
+
+    /// What the node counted.
+    pub fn stats(&self) -> Stats {
+        self.node.stats()
+    }
+
+    /// The node underneath.
+    pub fn node(&self) -> &Node<P> {
+        &self.node
+    }
+
+    /// Sends the backlog, for a bounded time, and stops the host. The others detect a crash, unless
+    /// it has left before.
+    pub async fn stop(&self) {
+        self.node.stop().await;
+    }
+
+    pub(crate) fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+}
+
+/// Whether a node can send to its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It is not in a view.
+    #[default]
+    Outside,
+    Member,
+    /// A member of a view in which too few members are reachable to decide anything.
+    WithoutPrimary,
+}
+
+/// A node's standing in its group after the latest event that the application has read.
+#[derive(Debug, Default)]
+pub(crate) struct Standing(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    view: Option<Arc<View>>,
+    role: Role,
+}
+
+impl Standing {
+    pub(crate) fn role(&self) -> Role {
+        lock(&self.0).role
+    }
+
+    pub(crate) fn note(&self, event: &Event) {
+        let role = match event {
+            Event::View(_) | Event::RegainedPrimary => Role::Member,
+            Event::LostPrimary => Role::WithoutPrimary,
+            Event::Excluded | Event::Left => Role::Outside,
+            _ => return,
+        };
+        let mut state = lock(&self.0);
+        state.role = role;
+        if let Event::View(view) = event {
+            state.view = Some(view.clone());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How the events of a member reach its application.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use paceline_net::{Events, Hosted, Node};
+use paceline_proto::core::Protocol;
+use paceline_proto::group::{self, Refusal};
+
+use crate::join_error::JoinError;
+use crate::member::Standing;
+
+/// What an application is told of the events of a protocol with a group in it.
+pub(crate) trait Report {
+    type Protocol: Hosted;
+    type Event;
+
+    /// The event of the group that an event of the protocol is.
+    fn of_group(event: &<Self::Protocol as Protocol>::Event) -> Option<&group::Event>;
+
+    /// The event for the application; `None` if it is not told.
+    fn report(&mut self, event: <Self::Protocol as Protocol>::Event) -> Option<Self::Event>;
+
+    /// No further event waits: acknowledges those that the application has read.
+    fn acknowledge(&mut self);
+
+    /// The host has stopped, and all events were read.
+    fn close(&mut self) {}
+}
+
+/// The events of a member, in order.
+pub(crate) struct Reader<R: Report> {
+    events: Events<R::Protocol>,
+    standing: Arc<Standing>,
+    report: R,
+    // The first view, which joining has taken out.
+    first: Option<R::Event>,
+}
+
+impl<R: Report> Reader<R> {
+    pub(crate) fn new(
+        events: Events<R::Protocol>,
+        standing: Arc<Standing>,
+        report: R,
+    ) -> Reader<R> {
+        Reader { events, standing, report, first: None }
+    }
+
+    /// The next event; `None` once the host has stopped and all were received.
+    pub(crate) async fn recv(&mut self) -> Option<R::Event> {
+        loop {
+            if let Some(event) = self.try_recv() {
+                return Some(event);
+            }
+            let Some(event) = self.events.recv().await else {
+                self.report.close();
+                return None;
+            };
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// The next event if there is one now.
+    pub(crate) fn try_recv(&mut self) -> Option<R::Event> {
+        if let Some(event) = self.first.take() {
+            return Some(event);
+        }
+        while let Some(event) = self.events.try_recv() {
+            if let Some(event) = self.take(event) {
+                return Some(event);
+            }
+        }
+        self.report.acknowledge();
+        None
+    }
+
+    fn take(&mut self, event: <R::Protocol as Protocol>::Event) -> Option<R::Event> {
+        if let Some(event) = R::of_group(&event) {
+            self.standing.note(event);
+        }
+        self.report.report(event)
+    }
+
+    /// Waits until the node is in a view, which is then the next event. A node that is not in time
+    /// is stopped.
+    pub(crate) async fn first_view(
+        &mut self,
+        node: &Node<R::Protocol>,
+        within: Duration,
+        seeds: &str,
+    ) -> Result<(), JoinError> {
+        let mut refusal = None;
+        match tokio::time::timeout(within, self.await_view(&mut refusal)).await {
+            Ok(first) => {
+                self.first = Some(first.ok_or(JoinError::Closed)?);
+                Ok(())
+            }
+            Err(_) => {
+                let counters = node.stats().counters;
+                if counters.count("peer_id_taken") > 0 {
+                    refusal = Some(Refusal::IdInUse);
+                }
+                node.stop().await;
+                Err(match refusal {
+                    None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
+                    Some(refusal) => JoinError::Refused { refusal },
+                    None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+                })
+            }
+        }
+    }
+
+    /// The event of the first view, and the latest refusal until then.
+    async fn await_view(&mut self, refusal: &mut Option<Refusal>) -> Option<R::Event> {
+        loop {
+            let event = self.events.recv().await?;
+            let is_view = match R::of_group(&event) {
+                Some(group::Event::JoinRefused { refusal: why }) => {
+                    *refusal = Some(*why);
+                    false
+                }
+                Some(group::Event::View(_)) => true,
+                _ => false,
+            };
+            let event = self.take(event);
+            if is_view {
+                return event;
+            }
+        }
+    }
+}
