@@ -1,11 +1,13 @@
-//! The configuration of a node.
+//! The configuration of a node, and what it has in common with that of a node with faces.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 
 use crate::datagrams::multicast::Multicast;
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
+use crate::error::StartError;
 use crate::record::{GROUP_BYTES, HEADER_BYTES};
 
 /// Where a node without a key may listen.
@@ -19,15 +21,110 @@ pub enum Exposure {
     InsecurePlaintext,
 }
 
-/// Default bound on the bytes of unread events, at which a node stops reading its peers.
-pub(crate) const EVENTS_BYTES_MAX: usize = 16 << 20;
+/// The settings of a node of either kind.
+#[derive(Clone, Debug)]
+pub(crate) struct CommonConfig {
+    pub(crate) exposure: Exposure,
+    pub(crate) datagram_queue_bytes_max: usize,
+    pub(crate) datagram_receive_bytes: u32,
+    pub(crate) events_bytes_max: usize,
+    pub(crate) stop_within: Duration,
+    pub(crate) seed: Option<u64>,
+}
+
+impl Default for CommonConfig {
+    fn default() -> CommonConfig {
+        CommonConfig {
+            exposure: Exposure::default(),
+            datagram_queue_bytes_max: 4 << 20,
+            datagram_receive_bytes: 8 << 20,
+            events_bytes_max: 16 << 20,
+            stop_within: Duration::from_secs(1),
+            seed: None,
+        }
+    }
+}
+
+impl CommonConfig {
+    /// True if a node may have this address.
+    pub(crate) fn allows(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.exposure == Exposure::InsecurePlaintext
+    }
+
+    /// The seed of the node's random numbers, drawn if none is set, and the runtime that the node
+    /// starts in.
+    pub(crate) fn seed_and_runtime(&self) -> Result<(u64, tokio::runtime::Handle), StartError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => getrandom::u64().map_err(StartError::Random)?,
+        };
+        Ok((seed, runtime))
+    }
+}
+
+/// The setters of [`CommonConfig`], for a configuration that has it as `common`.
+macro_rules! common_setters {
+    () => {
+        /// Where the node may listen. Any host that reaches the port can read and forge what a
+        /// protocol does not protect itself. Default: loopback only.
+        pub fn with_exposure(mut self, exposure: $crate::Exposure) -> Self {
+            self.common.exposure = exposure;
+            self
+        }
+
+        /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
+        pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
+            self.common.datagram_queue_bytes_max = bytes;
+            self
+        }
+
+        /// Receive buffer of a UDP socket, in bytes (`SO_RCVBUF`), unless
+        /// [`NodeConfig::with_socket_buffer_bytes`](crate::NodeConfig::with_socket_buffer_bytes)
+        /// sets it. Datagrams beyond it are lost, and a small datagram counts as about a kilobyte
+        /// more than its size. The kernel may grant less:
+        /// [`Handle::datagram_receive_bytes`](crate::Handle::datagram_receive_bytes). Default 8
+        /// MiB.
+        pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
+            self.common.datagram_receive_bytes = bytes;
+            self
+        }
+
+        /// Bytes of unread events at which the node stops reading its peers or faces, until half of
+        /// them are received. It counts events that no credit of the protocol bounds and that the
+        /// application has not asked for ([`Protocol::event_bytes`]). Default 16 MiB, at least 1.
+        ///
+        /// A turn may add the events of one more read, 256 KiB of a stream. Datagrams that arrive
+        /// meanwhile wait in the receive buffer, and are lost beyond its size. A node that does not
+        /// read is silent: peers with a failure detector suspect it in time.
+        ///
+        /// [`Protocol::event_bytes`]: paceline_proto::core::Protocol::event_bytes
+        pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
+            self.common.events_bytes_max = bytes.max(1);
+            self
+        }
+
+        /// How long a stopping node keeps sending what is queued. Default 1 s.
+        pub fn with_stop_within(mut self, within: std::time::Duration) -> Self {
+            self.common.stop_within = within;
+            self
+        }
+
+        /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.
+        pub fn with_seed(mut self, seed: u64) -> Self {
+            self.common.seed = Some(seed);
+            self
+        }
+    };
+}
+pub(crate) use common_setters;
 
 /// The configuration of a node: its cluster and id are required, the rest has defaults.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     pub(crate) node: NodeId,
     pub(crate) cluster: String,
-    pub(crate) exposure: Exposure,
+    pub(crate) common: CommonConfig,
     pub(crate) stream_unsent_bytes: u32,
     pub(crate) stream_delay: Duration,
     pub(crate) socket_buffer_bytes: Option<u32>,
@@ -35,17 +132,12 @@ pub struct NodeConfig {
     pub(crate) stream_queue_bytes_max: usize,
     pub(crate) stream_read_bytes: usize,
     pub(crate) datagram_bytes_max: usize,
-    pub(crate) datagram_queue_bytes_max: usize,
-    pub(crate) datagram_receive_bytes: u32,
     pub(crate) datagrams_together_max: usize,
     pub(crate) multicast: Multicast,
-    pub(crate) events_bytes_max: usize,
     pub(crate) memory_bytes_max: usize,
     pub(crate) half_open_max: usize,
     pub(crate) hello_within: Duration,
     pub(crate) record_within: Duration,
-    pub(crate) stop_within: Duration,
-    pub(crate) seed: Option<u64>,
     pub(crate) is_open: bool,
 }
 
@@ -55,7 +147,7 @@ impl NodeConfig {
         NodeConfig {
             node,
             cluster: cluster.into(),
-            exposure: Exposure::default(),
+            common: CommonConfig::default(),
             stream_unsent_bytes: 64 << 10,
             stream_delay: Duration::from_millis(9),
             socket_buffer_bytes: None,
@@ -63,26 +155,17 @@ impl NodeConfig {
             stream_queue_bytes_max: 64 << 20,
             stream_read_bytes: 256 << 10,
             datagram_bytes_max: 1200,
-            datagram_queue_bytes_max: 4 << 20,
-            datagram_receive_bytes: 8 << 20,
             datagrams_together_max: TRAIN_LENGTH_MAX,
             multicast: Multicast::default(),
-            events_bytes_max: EVENTS_BYTES_MAX,
             memory_bytes_max: 1 << 30,
             half_open_max: 64,
             hello_within: Duration::from_secs(5),
             record_within: Duration::from_secs(10),
-            stop_within: Duration::from_secs(1),
-            seed: None,
             is_open: false,
         }
     }
 
-    /// Where the node may listen without a key. Default: loopback only.
-    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
-        self.exposure = exposure;
-        self
-    }
+    common_setters!();
 
     /// Unsent bytes the kernel holds for each stream (`TCP_NOTSENT_LOWAT`). Default 64 KiB.
     ///
@@ -153,40 +236,12 @@ impl NodeConfig {
         self
     }
 
-    /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
-    pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
-        self.datagram_queue_bytes_max = bytes;
-        self
-    }
-
-    /// Receive buffer of a UDP socket, in bytes (`SO_RCVBUF`), unless
-    /// [`NodeConfig::with_socket_buffer_bytes`] sets it. Datagrams beyond it are lost, and a small
-    /// datagram counts as about a kilobyte more than its size. The kernel may grant less:
-    /// [`Node::datagram_receive_bytes`](crate::Node::datagram_receive_bytes). Default 8 MiB.
-    pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
-        self.datagram_receive_bytes = bytes;
-        self
-    }
-
     /// How messages to groups leave. Default: as a copy to each peer.
     ///
     /// A multicast socket asks for as much receive buffer as the node's own
     /// ([`NodeConfig::with_datagram_receive_bytes`]).
     pub fn with_multicast(mut self, multicast: Multicast) -> Self {
         self.multicast = multicast;
-        self
-    }
-
-    /// Bytes of unread events at which the node stops reading its peers, until half of them are
-    /// received. It counts events that no credit of the protocol bounds and that the application
-    /// has not asked for ([`Protocol::event_bytes`]). Default 16 MiB, at least 1.
-    ///
-    /// A turn may add the events of one more read, 256 KiB of a stream. A node that does not read
-    /// is silent: peers with a failure detector suspect it in time.
-    ///
-    /// [`Protocol::event_bytes`]: paceline_proto::core::Protocol::event_bytes
-    pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
-        self.events_bytes_max = bytes.max(1);
         self
     }
 
@@ -223,12 +278,6 @@ impl NodeConfig {
         self
     }
 
-    /// How long a stopping node keeps sending what is queued. Default 1 s.
-    pub fn with_stop_within(mut self, within: Duration) -> Self {
-        self.stop_within = within;
-        self
-    }
-
     /// Admits nodes that the roster does not name, once they have said Hello, and looks for members
     /// at [`Node::seek`](crate::Node::seek)'s addresses. At most 4,096. Default: only members of
     /// the roster.
@@ -242,14 +291,8 @@ impl NodeConfig {
         self.datagram_bytes_max - HEADER_BYTES - GROUP_BYTES
     }
 
-    /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
-    }
-
     /// The receive buffer that each UDP socket asks the kernel for.
     pub(crate) fn receive_buffer_bytes(&self) -> usize {
-        self.socket_buffer_bytes.unwrap_or(self.datagram_receive_bytes) as usize
+        self.socket_buffer_bytes.unwrap_or(self.common.datagram_receive_bytes) as usize
     }
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::chassis::Task;
 use crate::chassis::machine::{Crew, Hosted, Input};
-use crate::config::{Exposure, NodeConfig};
+use crate::config::NodeConfig;
 use crate::datagrams::multicast::{MulticastUse, Way};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
@@ -45,7 +45,7 @@ impl Bound {
     /// If the port is taken, or the address is not loopback and the configuration does not allow
     /// plaintext beyond it, or the configuration requires multicast and the interface has none.
     pub fn bind(addr: SocketAddr, config: NodeConfig) -> Result<Bound, BindError> {
-        if !addr.ip().is_loopback() && config.exposure == Exposure::LoopbackOnly {
+        if !config.common.allows(addr.ip()) {
             return Err(BindError::Plaintext { addr });
         }
         let mut attempts = if addr.port() == 0 { PORT_ATTEMPTS } else { 1 };
@@ -95,20 +95,17 @@ impl Bound {
         if roster.addr(node).is_none() {
             return Err(StartError::NotAMember { node });
         }
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let (seed, runtime) = self.config.common.seed_and_runtime()?;
         let session = Session::start().map_err(StartError::Random)?;
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(StartError::Random)?;
-        let seed = match self.config.seed {
-            Some(seed) => seed,
-            None => getrandom::u64().map_err(StartError::Random)?,
-        };
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
         let incarnation = session.incarnation();
         let kind = Member { incarnation, multicast: Arc::new(multicast) };
         let crew = Crew { protocol, shared, node, incarnation, seed };
         let socket = (&self.udp, self.local_addr);
-        let (handle, events, ends) = connect(kind, crew, socket, self.config.events_bytes_max);
+        let (handle, events, ends) =
+            connect(kind, crew, socket, self.config.common.events_bytes_max);
         let driver = Driver::start(Parts {
             ends,
             config: self.config,

@@ -171,7 +171,7 @@ impl Driver {
         let ready = &chassis.ready;
         let datagrams = Datagrams::new(
             parts.udp,
-            (config.datagram_queue_bytes_max, config.datagrams_together_max),
+            (config.common.datagram_queue_bytes_max, config.datagrams_together_max),
             ready.waker(Source::Datagrams),
         )?;
         let header = Header {
@@ -429,7 +429,7 @@ impl Drive for Driver {
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         self.paused_until = None;
         if self.chassis.life.begin_stop(reply) {
-            self.deadlines.set(self.now + self.config.stop_within, Deadline::Stop);
+            self.deadlines.set(self.now + self.config.common.stop_within, Deadline::Stop);
         }
     }
 

@@ -24,7 +24,6 @@ use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::bucket::TokenBucket;
-use crate::config::Exposure;
 use crate::counters;
 use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
@@ -170,7 +169,7 @@ impl Driver {
             self.counters.add(counters::PEER_BAD_ADDRESS, 1);
             return false;
         }
-        if self.config.exposure == Exposure::LoopbackOnly && !addr.ip().is_loopback() {
+        if !self.config.common.allows(addr.ip()) {
             self.counters.add(counters::PEER_HINT_NOT_LOOPBACK, 1);
             return false;
         }

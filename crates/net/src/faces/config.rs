@@ -6,7 +6,7 @@ use std::time::Duration;
 use paceline_proto::ndn::PACKET_BYTES_MAX;
 
 use super::range::AddressRange;
-use crate::config::{EVENTS_BYTES_MAX, Exposure};
+use crate::config::{CommonConfig, common_setters};
 
 /// The longest payload of a UDP datagram over IPv4.
 const UDP_BYTES_MAX: usize = 65_507;
@@ -16,7 +16,7 @@ const UDP_BYTES_MAX: usize = 65_507;
 #[derive(Clone, Debug)]
 pub struct FacesConfig {
     pub(crate) bind_addr: SocketAddr,
-    pub(crate) exposure: Exposure,
+    pub(crate) common: CommonConfig,
     pub(crate) faces_max: usize,
     pub(crate) accepts_unknown: bool,
     pub(crate) faces_allowed: Vec<AddressRange>,
@@ -24,12 +24,7 @@ pub struct FacesConfig {
     pub(crate) face_idle_after: Duration,
     pub(crate) face_yields_after: Duration,
     pub(crate) datagram_bytes_max: usize,
-    pub(crate) datagram_queue_bytes_max: usize,
     pub(crate) datagram_send_bytes: Option<u32>,
-    pub(crate) datagram_receive_bytes: u32,
-    pub(crate) events_bytes_max: usize,
-    pub(crate) stop_within: Duration,
-    pub(crate) seed: Option<u64>,
 }
 
 impl FacesConfig {
@@ -37,7 +32,7 @@ impl FacesConfig {
     pub fn new(bind_addr: SocketAddr) -> FacesConfig {
         FacesConfig {
             bind_addr,
-            exposure: Exposure::default(),
+            common: CommonConfig::default(),
             faces_max: 1_024,
             accepts_unknown: false,
             faces_allowed: AddressRange::LOOPBACK.to_vec(),
@@ -45,21 +40,11 @@ impl FacesConfig {
             face_idle_after: Duration::from_secs(300),
             face_yields_after: Duration::from_secs(10),
             datagram_bytes_max: PACKET_BYTES_MAX,
-            datagram_queue_bytes_max: 4 << 20,
             datagram_send_bytes: None,
-            datagram_receive_bytes: 8 << 20,
-            events_bytes_max: EVENTS_BYTES_MAX,
-            stop_within: Duration::from_secs(1),
-            seed: None,
         }
     }
 
-    /// Where the node may listen. Any host that reaches the port can read and forge what a protocol
-    /// does not protect itself. Default: loopback only.
-    pub fn with_exposure(mut self, exposure: Exposure) -> Self {
-        self.exposure = exposure;
-        self
-    }
+    common_setters!();
 
     /// Largest number of dynamic faces: those that a datagram from an unknown address opened.
     /// Default 1,024. At the limit a new face replaces the unproven one heard from longest ago; a
@@ -127,48 +112,9 @@ impl FacesConfig {
         self
     }
 
-    /// Bytes of datagrams that may wait for the socket; the oldest are dropped. Default 4 MiB.
-    pub fn with_datagram_queue_bytes_max(mut self, bytes: usize) -> Self {
-        self.datagram_queue_bytes_max = bytes;
-        self
-    }
-
     /// Send buffer of the UDP socket, in bytes (`SO_SNDBUF`). Default: the kernel's own.
     pub fn with_datagram_send_bytes(mut self, bytes: Option<u32>) -> Self {
         self.datagram_send_bytes = bytes;
-        self
-    }
-
-    /// Receive buffer of the UDP socket, in bytes (`SO_RCVBUF`). Datagrams beyond it are lost. The
-    /// kernel may grant less:
-    /// [`FaceNode::datagram_receive_bytes`](crate::FaceNode::datagram_receive_bytes). Default 8
-    /// MiB.
-    pub fn with_datagram_receive_bytes(mut self, bytes: u32) -> Self {
-        self.datagram_receive_bytes = bytes;
-        self
-    }
-
-    /// Bytes of events waiting for the application at which the node stops reading datagrams, until
-    /// half of them are received. Default 16 MiB, at least 1.
-    ///
-    /// It counts the same events as [`NodeConfig::with_events_bytes_max`]. Datagrams that come
-    /// meanwhile wait in the receive buffer, and are lost beyond its size.
-    ///
-    /// [`NodeConfig::with_events_bytes_max`]: crate::NodeConfig::with_events_bytes_max
-    pub fn with_events_bytes_max(mut self, bytes: usize) -> Self {
-        self.events_bytes_max = bytes.max(1);
-        self
-    }
-
-    /// How long a stopping node keeps sending what is queued. Default 1 s.
-    pub fn with_stop_within(mut self, within: Duration) -> Self {
-        self.stop_within = within;
-        self
-    }
-
-    /// Seed of the protocol's and the emulator's random numbers. Default: drawn at start.
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
         self
     }
 }

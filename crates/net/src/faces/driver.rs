@@ -164,7 +164,7 @@ impl FaceDriver {
         let (mut chassis, controls) = Chassis::new(parts.ends);
         let ready = &chassis.ready;
         let waker = ready.waker(Source::Datagrams);
-        let limits = (config.datagram_queue_bytes_max, TRAIN_LENGTH_MAX);
+        let limits = (config.common.datagram_queue_bytes_max, TRAIN_LENGTH_MAX);
         let datagrams = Datagrams::new(parts.udp, limits, waker)?;
         // A packet of the protocol may be longer than a link's.
         sys::allow_fragments(datagrams.arrivals.socket().0)?;
@@ -531,7 +531,7 @@ impl Drive for FaceDriver {
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         if self.chassis.life.begin_stop(reply) {
-            self.deadlines.set(self.now + self.config.stop_within, Deadline::Stop);
+            self.deadlines.set(self.now + self.config.common.stop_within, Deadline::Stop);
         }
     }
 

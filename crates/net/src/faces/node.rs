@@ -13,7 +13,6 @@ use super::driver::{FaceDriver, Order, Parts};
 use super::table::{Directory, FaceTable};
 use crate::chassis::Task;
 use crate::chassis::machine::{Crew, Hosted};
-use crate::config::Exposure;
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;
@@ -37,7 +36,7 @@ impl BoundFaces {
     /// plaintext beyond it.
     pub fn bind(config: FacesConfig) -> Result<BoundFaces, BindError> {
         let addr = config.bind_addr;
-        if !addr.ip().to_canonical().is_loopback() && config.exposure == Exposure::LoopbackOnly {
+        if !config.common.allows(addr.ip().to_canonical()) {
             return Err(BindError::Plaintext { addr });
         }
         let bind = || {
@@ -47,7 +46,7 @@ impl BoundFaces {
             if let Some(bytes) = config.datagram_send_bytes {
                 socket.set_send_buffer_size(bytes as usize)?;
             }
-            socket.set_recv_buffer_size(config.datagram_receive_bytes as usize)?;
+            socket.set_recv_buffer_size(config.common.datagram_receive_bytes as usize)?;
             let local_addr = udp.local_addr()?;
             Ok((udp, local_addr))
         };
@@ -76,11 +75,7 @@ impl BoundFaces {
         protocol: P,
         shared: Arc<P::Shared>,
     ) -> Result<(FaceNode<P>, Events<P>), StartError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let seed = match self.config.seed {
-            Some(seed) => seed,
-            None => getrandom::u64().map_err(StartError::Random)?,
-        };
+        let (seed, runtime) = self.config.common.seed_and_runtime()?;
         // Incarnation 0 stands for an unknown one, so no run of the node has it.
         let incarnation = getrandom::u64().map_err(StartError::Random)?.max(1);
         let allowed = self.config.faces_allowed.clone();
@@ -93,7 +88,8 @@ impl BoundFaces {
         }
         let crew = Crew { protocol, shared, node: LOCAL, incarnation, seed };
         let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
-        let (handle, events, ends) = connect(kind, crew, socket, self.config.events_bytes_max);
+        let (handle, events, ends) =
+            connect(kind, crew, socket, self.config.common.events_bytes_max);
         let parts = Parts { ends, config: self.config, seed, udp: self.udp, table };
         Task::spawn(Box::new(FaceDriver::start(parts)?), &runtime);
         Ok((handle, events))
