@@ -12,16 +12,21 @@ pub(crate) mod ready;
 mod slots;
 
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
 
-use paceline_proto::core::{Backlog, Counters, Instant};
+use paceline_proto::core::{Backlog, Copies, Counters, Instant, Lane, LinkFaults, NodeId, Rng};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::chassis::alarm::Alarm;
+use crate::chassis::deadlines::Clock;
 use crate::chassis::ends::{Common, Control, Ends, Stopped};
 use crate::chassis::machine::{Call, Io, Machine, Requests, Sender};
 use crate::chassis::ready::{ReadyList, Source};
+use crate::emulate::{Emulator, Peers};
 use crate::events::EventGate;
 use crate::stats::{Held, Traffic};
 
@@ -42,8 +47,8 @@ pub(crate) trait Drive: Sender + Send {
     /// True if the next turn must follow at once.
     fn has_more(&self) -> bool;
 
-    /// Publishes admission, counts and held bytes to the application.
-    fn publish(&mut self);
+    /// The bytes that the node holds for its peers.
+    fn held(&self) -> Held;
 
     /// Begins to stop; a further caller is notified of the same end.
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>);
@@ -53,6 +58,12 @@ pub(crate) trait Drive: Sender + Send {
 
     /// Drops the rest.
     fn abandon(&mut self) -> Stopped;
+
+    /// Publishes admission, counts and held bytes to the application.
+    fn publish(&mut self) {
+        let held = self.held();
+        self.chassis().publish(held);
+    }
 
     /// Hands the application's inputs to the protocol, a turn's share of them.
     fn take_inputs(&mut self) {
@@ -84,7 +95,7 @@ pub(crate) trait Drive: Sender + Send {
     }
 }
 
-/// The base of a driver: a protocol, and the application's queues.
+/// The base of a driver: a protocol, the application's queues, the clock, emulated faults, counts.
 pub(crate) struct Chassis {
     // Absent only while its messages are sent.
     machine: Option<Box<dyn Machine>>,
@@ -101,6 +112,19 @@ pub(crate) struct Chassis {
     pub(crate) again: Vec<Source>,
     /// Whether the node continues.
     pub(crate) life: Life,
+
+    clock: Clock,
+    /// The time of the latest [`tick`](Chassis::tick).
+    pub(crate) now: Instant,
+    /// Wakes the driver for its earliest deadline.
+    pub(crate) alarm: Alarm,
+    /// Random numbers of the driver, apart from those of the protocol.
+    pub(crate) rng: Rng,
+    emulator: Option<Box<Emulator>>,
+    /// Traffic through the sockets.
+    pub(crate) traffic: Traffic,
+    /// The driver's counters.
+    pub(crate) counters: Counters,
 }
 
 /// Orders of the application to a driver whose orders are `O`.
@@ -122,11 +146,17 @@ impl<O> Controls<O> {
 
 impl Chassis {
     /// A chassis with a protocol that has not been started, and the application's orders to its
-    /// driver.
-    pub(crate) fn new<O>(ends: Ends<O>) -> (Chassis, Controls<O>) {
+    /// driver. `seed` is that of the node's random numbers.
+    pub(crate) fn new<O>(
+        ends: Ends<O>,
+        node: NodeId,
+        seed: u64,
+    ) -> io::Result<(Chassis, Controls<O>)> {
         let ready = Arc::new(ReadyList::default());
         ends.gate.set_waker(ready.waker(Source::Events));
         let controls = Controls { controls: ends.controls, waker: ready.waker(Source::Controls) };
+        let clock = Clock::start();
+        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let chassis = Chassis {
             machine: Some(ends.machine),
             requests: Requests::default(),
@@ -137,8 +167,59 @@ impl Chassis {
             woken: Vec::new(),
             again: Vec::new(),
             life: Life::Running,
+            clock,
+            now: clock.now(),
+            alarm,
+            rng: Rng::new(seed, u64::from(node.0) | 1 << 32),
+            emulator: None,
+            traffic: Traffic::default(),
+            counters: Counters::default(),
         };
-        (chassis, controls)
+        Ok((chassis, controls))
+    }
+
+    /// Reads the clock.
+    pub(crate) fn tick(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    fn begin_turn(&mut self, woken: &[Source]) {
+        self.traffic.turns += 1;
+        self.tick();
+        if woken.contains(&Source::Deadline) {
+            self.alarm.acknowledge();
+        }
+    }
+
+    /// Changes the emulated faults. `place` finds the number by which the driver knows a peer, if
+    /// it is known.
+    pub(crate) fn change_faults(
+        &mut self,
+        to: Peers,
+        faults: LinkFaults,
+        place: impl FnOnce(NodeId) -> Option<usize>,
+    ) {
+        Emulator::change(&mut self.emulator, &mut self.rng, (to, faults), place);
+    }
+
+    /// Forgets the emulated faults of a peer that does not return.
+    pub(crate) fn forget_faults(&mut self, place: usize) {
+        if let Some(emulator) = &mut self.emulator {
+            emulator.forget(place);
+        }
+    }
+
+    /// True while links are emulated.
+    pub(crate) fn is_emulating(&self) -> bool {
+        self.emulator.is_some()
+    }
+
+    /// The fate of the next message to a peer.
+    pub(crate) fn draw(&mut self, place: usize, lane: Lane) -> Copies {
+        match &mut self.emulator {
+            Some(emulator) => emulator.draw(place, lane),
+            None => Copies::One(Duration::ZERO),
+        }
     }
 
     /// The protocol.
@@ -147,22 +228,16 @@ impl Chassis {
     }
 
     /// Calls a handler. Its requests are in `requests`, and its messages wait to be sent.
-    pub(crate) fn call(
-        &mut self,
-        call: Call,
-        now: Instant,
-        backlog: &dyn Backlog,
-        datagram_bytes_max: usize,
-    ) {
-        let requests = &mut self.requests;
+    pub(crate) fn call(&mut self, call: Call, backlog: &dyn Backlog, datagram_bytes_max: usize) {
+        let (now, requests) = (self.now, &mut self.requests);
         let io = &mut Io { now, backlog, datagram_bytes_max, requests };
         present(&mut self.machine).call(io, call);
     }
 
     /// True while the driver must not read from peers, because the application has not received
     /// the events that they caused.
-    pub(crate) fn holds_peers(&mut self, counters: &mut Counters) -> bool {
-        self.gate.is_holding(counters)
+    pub(crate) fn holds_peers(&mut self) -> bool {
+        self.gate.is_holding(&mut self.counters)
     }
 
     /// How many commands and views wait for the protocol.
@@ -176,10 +251,10 @@ impl Chassis {
     }
 
     /// Publishes admission, held bytes and counts to the application.
-    pub(crate) fn publish(&mut self, traffic: Traffic, held: Held, counters: &mut Counters) {
+    fn publish(&mut self, held: Held) {
         let machine = present(&mut self.machine);
         self.common.admission.set_limit(machine.admitted_bytes());
-        self.common.stats.publish(traffic, held, [machine.counters(), counters]);
+        self.common.stats.publish(self.traffic, held, [machine.counters(), &mut self.counters]);
     }
 }
 
@@ -253,6 +328,7 @@ impl Future for Task {
         let mut woken = std::mem::take(&mut chassis.woken);
         woken.append(&mut chassis.again);
         chassis.ready.take(cx.waker(), &mut woken);
+        chassis.begin_turn(&woken);
         driver.turn(&mut woken);
         woken.clear();
         driver.chassis().woken = woken;

@@ -56,7 +56,7 @@ impl Driver {
         };
         if let Err(error) = changed {
             tracing::error!(group = group.0, %error, "cannot join or leave an address");
-            self.counters.add(counters::MULTICAST_MEMBERSHIP_FAILED, 1);
+            self.chassis.counters.add(counters::MULTICAST_MEMBERSHIP_FAILED, 1);
         }
     }
 
@@ -74,23 +74,16 @@ impl Driver {
         self.queue_copy(to, record);
     }
 
-    fn draw(&mut self, place: usize, lane: Lane) -> Copies {
-        match &mut self.emulator {
-            Some(emulator) => emulator.draw(place, lane),
-            None => Copies::One(Duration::ZERO),
-        }
-    }
-
     fn send_stream(&mut self, place: usize, message: &dyn Encode, copies: Copies) {
         let record_bytes = WriteQueue::record_bytes(message);
         if record_bytes - LENGTH_BYTES > self.config.record_bytes_max {
             tracing::error!(record_bytes, "a message is longer than `record_bytes_max`");
-            self.counters.add(counters::STREAM_UNSENDABLE, 1);
+            self.chassis.counters.add(counters::STREAM_UNSENDABLE, 1);
             return;
         }
         let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.outlook == Outlook::Down {
-            self.counters.add(counters::STREAM_DISCARDED, 1);
+            self.chassis.counters.add(counters::STREAM_DISCARDED, 1);
             if let Phase::Idle = outgoing.phase {
                 self.dial(place);
             }
@@ -99,24 +92,24 @@ impl Driver {
         if self.peers.at(place).proof == Proof::Hinted
             && !self.may_queue_unproven(place, record_bytes)
         {
-            self.counters.add(counters::PROOF_DROPPED, 1);
+            self.chassis.counters.add(counters::PROOF_DROPPED, 1);
             return self.lose_unproven(place);
         }
         let outgoing = &mut self.peers.at(place).outgoing;
         if outgoing.queued_bytes() + record_bytes > self.config.stream_queue_bytes_max {
-            self.counters.add(counters::STREAM_QUEUE_OVERFLOW, 1);
+            self.chassis.counters.add(counters::STREAM_QUEUE_OVERFLOW, 1);
             return self.lose_outgoing(place);
         }
         if let Phase::Idle = outgoing.phase {
             self.dial(place);
         }
         let until = match copies {
-            Copies::One(delay) | Copies::Two(delay, _) => self.now + delay,
+            Copies::One(delay) | Copies::Two(delay, _) => self.chassis.now + delay,
             // The model never loses on a stream.
-            Copies::None => self.now,
+            Copies::None => self.chassis.now,
         };
         let outgoing = &mut self.peers.at(place).outgoing;
-        if until > self.now || !outgoing.held.is_empty() {
+        if until > self.chassis.now || !outgoing.held.is_empty() {
             let until = outgoing.hold(until, Encoded::new(message));
             self.deadlines.set(until, Deadline::Release { place });
         } else {
@@ -125,14 +118,14 @@ impl Driver {
     }
 
     fn queue_stream(&mut self, place: usize, message: &dyn Encode) {
-        self.traffic.stream_messages_out += 1;
+        self.chassis.traffic.stream_messages_out += 1;
         self.peers.at(place).outgoing.push(self.header, message);
         self.peers.list_flush(place);
     }
 
     /// Queues the held-back messages whose time has come.
     pub(super) fn release(&mut self, place: usize) {
-        while let Some(message) = self.peers.at(place).outgoing.release(self.now) {
+        while let Some(message) = self.peers.at(place).outgoing.release(self.chassis.now) {
             self.queue_stream(place, &message);
         }
         self.peers.list_flush(place);
@@ -140,7 +133,7 @@ impl Driver {
 
     fn send_datagram(&mut self, place: usize, content: Content<'_>, copies: Copies) {
         match copies {
-            Copies::None => self.counters.add(counters::EMULATED_LOSS, 1),
+            Copies::None => self.chassis.counters.add(counters::EMULATED_LOSS, 1),
             Copies::One(delay) if delay.is_zero() => {
                 self.queue_datagram(&Datagram { place, content });
             }
@@ -149,7 +142,7 @@ impl Driver {
                 self.send_record_after(place, record, delay);
             }
             Copies::Two(first, second) => {
-                self.counters.add(counters::EMULATED_DUPLICATE, 1);
+                self.chassis.counters.add(counters::EMULATED_DUPLICATE, 1);
                 let record = self.held_record(content);
                 self.send_record_after(place, record.clone(), first);
                 self.send_record_after(place, record, second);
@@ -161,7 +154,7 @@ impl Driver {
         if delay.is_zero() {
             return self.queue_datagram(&Datagram { place, content: Content::Record(record) });
         }
-        let at = together(self.now + delay, delay);
+        let at = together(self.chassis.now + delay, delay);
         self.deadlines.set_in_order(at, Deadline::Datagram { place, record });
     }
 
@@ -169,7 +162,7 @@ impl Driver {
         let Some(place) = self.peers.place(peer) else {
             return;
         };
-        self.counters.add(counters::STREAM_DISCONNECTED, 1);
+        self.chassis.counters.add(counters::STREAM_DISCONNECTED, 1);
         self.close_incoming_of(place);
         self.break_outgoing(place);
     }
@@ -177,16 +170,17 @@ impl Driver {
 
 impl Sender for Driver {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
-        let Some(place) = self.peers.place_or_recall(to, self.now, &self.chassis.ready) else {
-            self.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
+        let Some(place) = self.peers.place_or_recall(to, self.chassis.now, &self.chassis.ready)
+        else {
+            self.chassis.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
             return;
         };
-        let copies = self.draw(place, lane);
+        let copies = self.chassis.draw(place, lane);
         match lane {
             Lane::Stream => self.send_stream(place, message, copies),
             Lane::Datagram => {
                 if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-                    self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+                    self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
                     return;
                 }
                 self.send_datagram(place, Content::Message(message), copies);
@@ -198,12 +192,12 @@ impl Sender for Driver {
     /// drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-            self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+            self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }
         let record = self.group_record(group, message);
         // Each emulated link does something else to its copy.
-        let is_emulated = self.is_cut || self.emulator.is_some();
+        let is_emulated = self.is_cut || self.chassis.is_emulating();
         if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
             let to = native.address(group);
             return self.send_multicast(to, &record);
@@ -213,10 +207,10 @@ impl Sender for Driver {
                 continue;
             }
             if !self.is_group_copy_due(place) {
-                self.counters.add(counters::PROOF_DROPPED, 1);
+                self.chassis.counters.add(counters::PROOF_DROPPED, 1);
                 continue;
             }
-            let copies = self.draw(place, Lane::Datagram);
+            let copies = self.chassis.draw(place, Lane::Datagram);
             self.send_datagram(place, Content::Record(record.clone()), copies);
         }
     }

@@ -68,7 +68,7 @@ impl Driver {
         session: Session,
         proven_at: Option<SocketAddr>,
     ) -> Result<bool, Refusal> {
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);
         let known = peer.session.map(|(known, _)| known);
@@ -122,7 +122,7 @@ impl Driver {
     }
 
     fn judge_claim(&mut self, place: usize) -> Verdict {
-        let now = self.now;
+        let now = self.chassis.now;
         let Peer { node, addr, .. } = *self.peers.at(place);
         let peer = self.peers.at(place);
         peer.claim.renew(now);
@@ -137,8 +137,8 @@ impl Driver {
     /// Asks the node with this id at this address to repeat a nonce. The Who has 32 bytes, fewer
     /// than any Hello that triggers it.
     pub(super) fn challenge(&mut self, node: NodeId, addr: SocketAddr) {
-        let nonce = self.nonces.nonce(node, addr, self.now);
-        self.counters.add(counters::PEER_CHALLENGED, 1);
+        let nonce = self.nonces.nonce(node, addr, self.chassis.now);
+        self.chassis.counters.add(counters::PEER_CHALLENGED, 1);
         self.queue_control(addr, Kind::Who, &nonce);
     }
 
@@ -150,7 +150,7 @@ impl Driver {
         }
         tracing::debug!(peer = %peer.node, from = %peer.addr, to = %addr, "peer moved");
         peer.addr = addr;
-        self.counters.add(counters::PEER_MOVED, 1);
+        self.chassis.counters.add(counters::PEER_MOVED, 1);
         match self.peers.at(place).outgoing.phase {
             Phase::Established(_) => self.break_outgoing(place),
             // An attempt to connect to the old address.

@@ -72,7 +72,7 @@ impl Driver {
         let Datagram { place, ref content } = *datagram;
         let peer = self.peers.at(place);
         if peer.reach == Reach::Cut {
-            self.counters.add(counters::EMULATED_LOSS, 1);
+            self.chassis.counters.add(counters::EMULATED_LOSS, 1);
             return;
         }
         if peer.proof == Proof::Hinted {
@@ -86,7 +86,7 @@ impl Driver {
                 self.queue_record(addr, header, message.wire_len(), |out| write(*message, out));
             }
             Content::Record(record) => {
-                self.datagrams.push(addr, record.len(), &mut self.counters, |out| {
+                self.datagrams.push(addr, record.len(), &mut self.chassis.counters, |out| {
                     let from = out.len();
                     out.extend_from_slice(record);
                     header.write_session(&mut out[from..]);
@@ -145,7 +145,7 @@ impl Driver {
         write: impl FnOnce(&mut BytesMut),
     ) {
         let header = self.number(header).encode();
-        self.datagrams.push(to, HEADER_BYTES + bytes, &mut self.counters, |out| {
+        self.datagrams.push(to, HEADER_BYTES + bytes, &mut self.chassis.counters, |out| {
             out.extend_from_slice(&header);
             write(out);
         });
@@ -153,7 +153,7 @@ impl Driver {
 
     /// Queues a copy of a record.
     pub(super) fn queue_copy(&mut self, to: SocketAddr, record: &[u8]) {
-        self.datagrams.push(to, record.len(), &mut self.counters, |out| {
+        self.datagrams.push(to, record.len(), &mut self.chassis.counters, |out| {
             out.extend_from_slice(record);
         });
     }
@@ -211,7 +211,7 @@ impl Driver {
             let mut received = Received::More;
             if batch.is_empty() {
                 let arrivals = &mut self.datagrams.arrivals;
-                received = arrivals.receive(ask, &mut self.traffic, &mut batch);
+                received = arrivals.receive(ask, &mut self.chassis.traffic, &mut batch);
                 // The batch is popped from its end, so the oldest must be last.
                 batch.reverse();
                 // A failed call counts as well, so that a broken socket cannot hold the turn.
@@ -239,7 +239,7 @@ impl Driver {
     fn take_arrived(&mut self, arrived: Arrived) {
         let from = arrived.from;
         for record in arrived {
-            self.now = self.clock.now();
+            self.chassis.tick();
             if let Err((refusal, from)) = self.take_datagram(from, record) {
                 self.refuse(refusal, &from);
             }
@@ -248,12 +248,13 @@ impl Driver {
 
     pub(super) fn receive_multicast(&mut self) {
         let mut batch = std::mem::take(&mut self.multicast_batch);
-        self.now = self.clock.now();
+        self.chassis.tick();
         let mut handled = 0;
         let mut hellos = Hellos::MayWait;
         while handled < DATAGRAMS_MAX {
             let Some(native) = &mut self.multicast else { break };
-            let received = native.arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
+            let received =
+                native.arrivals.receive(Ask::IfSignalled, &mut self.chassis.traffic, &mut batch);
             handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
             for arrived in batch.drain(..) {
                 let (from, to) = (arrived.from, arrived.to);
@@ -286,7 +287,7 @@ impl Driver {
         let is_ours = |to: IpAddr| self.multicast.as_ref().is_some_and(|native| native.has(to));
         if !to.is_none_or(is_ours) {
             // Any host can send to this port.
-            self.counters.add(counters::MULTICAST_NOT_ADDRESSED, 1);
+            self.chassis.counters.add(counters::MULTICAST_NOT_ADDRESSED, 1);
             return Ok(());
         }
         let unnamed = |refusal| (refusal, from.to_string());
@@ -296,7 +297,8 @@ impl Driver {
         }
         if header.sender == self.config.node {
             let is_own = header.session == self.header.session;
-            self.counters
+            self.chassis
+                .counters
                 .add(if is_own { counters::MULTICAST_OWN } else { counters::PEER_HAS_OWN_ID }, 1);
             return Ok(());
         }
@@ -341,7 +343,7 @@ impl Driver {
             None => return Err(named(Refusal::UnknownSender)),
         };
         if self.peers.at(place).reach == Reach::Cut {
-            self.counters.add(counters::EMULATED_LOSS, 1);
+            self.chassis.counters.add(counters::EMULATED_LOSS, 1);
             return Ok(());
         }
         match header.kind {
@@ -373,7 +375,7 @@ impl Driver {
         let peer = self.peers.at(place);
         if peer.session.is_none_or(|(_, tag)| tag != header.session) {
             let addr = peer.addr;
-            if may(&mut peer.who_after, self.now) {
+            if may(&mut peer.who_after, self.chassis.now) {
                 if self.config.is_open {
                     self.challenge(header.sender, from);
                 } else {
@@ -382,20 +384,20 @@ impl Driver {
                     self.queue_control(addr, Kind::Who, &[]);
                 }
             }
-            self.counters.add(Refusal::UnknownSession.counter(), 1);
+            self.chassis.counters.add(Refusal::UnknownSession.counter(), 1);
             return Ok(());
         }
-        let now = self.now;
+        let now = self.chassis.now;
         self.peers.at(place).heard_at = now;
         if header.kind == Kind::Group {
             let group = take_u32(&mut body).map_err(|_| Refusal::Malformed)?;
             if !self.groups.contains(&GroupId(group)) {
-                self.counters.add(counters::GROUP_NOT_JOINED, 1);
+                self.chassis.counters.add(counters::GROUP_NOT_JOINED, 1);
                 return Ok(());
             }
         }
         if self.receive_loss.as_mut().is_some_and(ReceiveLoss::loses_next) {
-            self.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
+            self.chassis.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
             return Ok(());
         }
         self.chassis.machine().decode(body).map_err(|_| Refusal::Undecodable)?;
@@ -408,7 +410,7 @@ impl Driver {
     /// than the proven one, this node also sends a question there: a new run of the peer does not
     /// receive the Hello, and its answer to the question begins a claim.
     fn answer_who(&mut self, place: usize, from: SocketAddr, header: &Header, nonce: &[u8]) {
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let is_proven = peer.proof == Proof::Proven;
         let addr = if is_proven { peer.addr } else { from };
@@ -429,8 +431,8 @@ impl Driver {
 
     /// Counts a refused record, and logs at most one warning a second for each kind.
     pub(super) fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
-        self.counters.add(refusal.counter(), 1);
-        if self.warnings.admits(refusal as usize, self.now) {
+        self.chassis.counters.add(refusal.counter(), 1);
+        if self.warnings.admits(refusal as usize, self.chassis.now) {
             tracing::warn!(%from, reason = refusal.counter().name(), "record refused");
         }
     }

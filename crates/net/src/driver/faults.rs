@@ -5,7 +5,7 @@ use paceline_proto::core::{LinkFaults, Loss, NodeId};
 use super::Driver;
 use super::peers::Reach;
 use crate::chassis::ready::Source;
-use crate::emulate::{EmulateChange, Emulator, Peers, ReceiveLoss};
+use crate::emulate::{EmulateChange, Peers, ReceiveLoss};
 
 impl Driver {
     pub(super) fn emulate(&mut self, change: EmulateChange) {
@@ -17,7 +17,7 @@ impl Driver {
                     self.reset(place);
                 }
             }
-            EmulateChange::Pause(duration) => self.paused_until = Some(self.now + duration),
+            EmulateChange::Pause(duration) => self.paused_until = Some(self.chassis.now + duration),
             EmulateChange::ReceiveLoss(loss) => self.set_receive_loss(loss),
             EmulateChange::Clear => {
                 self.set_faults(Peers::All, LinkFaults::default());
@@ -29,8 +29,7 @@ impl Driver {
     }
 
     fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
-        let (emulator, rng) = (&mut self.emulator, &mut self.driver_rng);
-        Emulator::change(emulator, rng, (to, faults), |node| self.peers.place(node));
+        self.chassis.change_faults(to, faults, |node| self.peers.place(node));
     }
 
     fn set_receive_loss(&mut self, loss: Loss) {

@@ -7,8 +7,8 @@
 
 use super::Driver;
 use super::peers::Proof;
+use crate::chassis::Drive;
 use crate::counters;
-use crate::stats::Held;
 use crate::streams::incoming::{Incoming, Speaker};
 use crate::streams::outgoing::Phase;
 
@@ -22,17 +22,6 @@ enum Standing {
 }
 
 impl Driver {
-    /// The bytes that the node holds for peers.
-    pub(super) fn held(&self) -> Held {
-        Held {
-            events_bytes: 0,
-            records_bytes: self.records.bytes(),
-            streams_bytes: self.peers.queued_bytes(),
-            proofs_bytes: self.proofs.datagram_bytes(),
-            datagrams_bytes: self.datagrams.queued_bytes(),
-        }
-    }
-
     /// Evicts in that order until the rest is within the bound.
     pub(super) fn keep_within_memory(&mut self) {
         while self.held().of_peers() > self.config.memory_bytes_max {
@@ -72,7 +61,7 @@ impl Driver {
             }
         }
         let Some((_, slot)) = oldest else { return false };
-        self.counters.add(counters::MEMORY_RECORD_CLOSED, 1);
+        self.chassis.counters.add(counters::MEMORY_RECORD_CLOSED, 1);
         self.close_incoming(slot);
         true
     }
@@ -80,7 +69,7 @@ impl Driver {
     /// Drops the messages that wait for the oldest open proof.
     fn evict_proof(&mut self) -> bool {
         let Some(node) = self.proofs.oldest_waited_for() else { return false };
-        self.counters.add(counters::MEMORY_PROOF_DROPPED, 1);
+        self.chassis.counters.add(counters::MEMORY_PROOF_DROPPED, 1);
         self.give_up_proof(node);
         true
     }
@@ -95,7 +84,7 @@ impl Driver {
             }
         }
         let Some(place) = longest.1 else { return false };
-        self.counters.add(counters::MEMORY_QUEUE_BROKEN, 1);
+        self.chassis.counters.add(counters::MEMORY_QUEUE_BROKEN, 1);
         match self.peers.at(place).proof {
             Proof::Proven => self.lose_outgoing(place),
             Proof::Hinted => self.lose_unproven(place),
@@ -106,7 +95,7 @@ impl Driver {
     /// Drops the oldest of the datagrams that wait for the socket.
     fn evict_datagrams(&mut self) -> bool {
         let dropped = self.datagrams.drop_oldest();
-        self.counters.add(counters::MEMORY_DATAGRAM_DROPPED, dropped as u64);
+        self.chassis.counters.add(counters::MEMORY_DATAGRAM_DROPPED, dropped as u64);
         dropped > 0
     }
 

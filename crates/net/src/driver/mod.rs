@@ -21,15 +21,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{Counters, GroupId, Instant, NodeId, PeerState, Rng};
+use paceline_proto::core::{GroupId, Instant, NodeId, PeerState};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use self::datagrams::{Content, Datagram};
 use self::peers::PeerTable;
 use self::proofs::Proofs;
-use crate::chassis::alarm::Alarm;
-use crate::chassis::deadlines::{Clock, Deadlines};
+use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, Ends, Stopped};
 use crate::chassis::machine::Call;
 use crate::chassis::ready::Source;
@@ -38,10 +37,10 @@ use crate::config::NodeConfig;
 use crate::datagrams::Datagrams;
 use crate::datagrams::arrivals::{Arrived, Ask};
 use crate::datagrams::multicast::{Native, Way};
-use crate::emulate::{EmulateChange, Emulator, ReceiveLoss};
+use crate::emulate::{EmulateChange, ReceiveLoss};
 use crate::nonces::{Nonce, Nonces};
 use crate::record::{ClusterTag, Header, Kind, Refusal, Session};
-use crate::stats::{Traffic, WarnLimit};
+use crate::stats::{Held, WarnLimit};
 use crate::streams::incoming::{Cue, Incoming, Unfinished};
 use crate::streams::pool::ReadPool;
 use crate::tally::Tally;
@@ -98,8 +97,6 @@ pub(crate) struct Driver {
     session: Session,
     nonces: Nonces,
     proofs: Proofs,
-    clock: Clock,
-    now: Instant,
 
     listener: TcpListener,
     listener_waker: Waker,
@@ -124,7 +121,6 @@ pub(crate) struct Driver {
     deadlines: Deadlines<Deadline>,
     // Allocated room for the next records that are held back.
     held: BytesMut,
-    alarm: Alarm,
     notices: Vec<(NodeId, PeerState)>,
     // Seeds whose ids are not known yet.
     seeds: Vec<SocketAddr>,
@@ -138,14 +134,10 @@ pub(crate) struct Driver {
     flush_batch: Vec<usize>,
 
     seed: u64,
-    driver_rng: Rng,
-    emulator: Option<Box<Emulator>>,
     receive_loss: Option<ReceiveLoss>,
     // An emulated partition cuts off at least one peer.
     is_cut: bool,
     paused_until: Option<Instant>,
-    traffic: Traffic,
-    counters: Counters,
     warnings: WarnLimit<{ Refusal::ALL.len() }>,
 }
 
@@ -167,7 +159,7 @@ impl Driver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
     pub(crate) fn start(parts: Parts) -> std::io::Result<Driver> {
         let Parts { config, session, seed, .. } = parts;
-        let (mut chassis, controls) = Chassis::new(parts.ends);
+        let (mut chassis, controls) = Chassis::new(parts.ends, config.node, seed)?;
         let ready = &chassis.ready;
         let datagrams = Datagrams::new(
             parts.udp,
@@ -188,8 +180,6 @@ impl Driver {
         }
         let waker = ready.waker(Source::Multicast);
         let multicast = parts.multicast.start(header.cluster, waker)?;
-        let clock = Clock::start();
-        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         // Each source is polled once, which registers its waker.
         chassis.again.extend([
             Source::Inputs,
@@ -204,8 +194,6 @@ impl Driver {
             session,
             nonces: parts.nonces,
             proofs: Proofs::new(),
-            clock,
-            now: clock.now(),
             listener: parts.listener,
             listener_waker: ready.waker(Source::Listener),
             datagrams,
@@ -222,7 +210,6 @@ impl Driver {
             records: Tally::default(),
             deadlines: Deadlines::new(),
             held: BytesMut::new(),
-            alarm,
             notices: Vec::new(),
             seeds: Vec::new(),
             echoed: VecDeque::new(),
@@ -231,13 +218,9 @@ impl Driver {
             multicast_batch: Vec::new(),
             flush_batch: Vec::new(),
             seed,
-            driver_rng: Rng::new(seed, u64::from(config.node.0) | 1 << 32),
-            emulator: None,
             receive_loss: None,
             is_cut: false,
             paused_until: None,
-            traffic: Traffic::default(),
-            counters: Counters::default(),
             warnings: WarnLimit::new(),
             config,
             chassis,
@@ -276,7 +259,7 @@ impl Driver {
     /// True while the driver must not read from peers, since the application does not receive
     /// events.
     fn holds_peers(&mut self) -> bool {
-        self.chassis.holds_peers(&mut self.counters)
+        self.chassis.holds_peers()
     }
 
     /// Defers a source until peers are read again.
@@ -304,12 +287,14 @@ impl Driver {
     }
 
     fn fire_timers(&mut self) {
-        self.now = self.clock.now();
+        self.chassis.tick();
         // Timers that are set for now fire in the next turn, so that a busy protocol sends,
         // receives and reads the clock in between.
         let number = self.deadlines.number();
         for _ in 0..TIMERS_MAX {
-            let Some(deadline) = self.deadlines.take_due_before(self.now, number) else { break };
+            let Some(deadline) = self.deadlines.take_due_before(self.chassis.now, number) else {
+                break;
+            };
             match deadline {
                 Deadline::Timer(slot) => self.handle(Call::Timer(slot)),
                 Deadline::Redial { place, attempt } => self.redial(place, attempt),
@@ -326,7 +311,7 @@ impl Driver {
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
-        if self.deadlines.earliest() <= self.now {
+        if self.deadlines.earliest() <= self.chassis.now {
             self.chassis.again.push(Source::Deadline);
         }
     }
@@ -348,7 +333,7 @@ impl Driver {
             }
         }
         self.flush_batch = batch;
-        self.datagrams.flush(&mut self.traffic, &mut self.counters);
+        self.datagrams.flush(&mut self.chassis.traffic, &mut self.chassis.counters);
     }
 }
 
@@ -359,23 +344,18 @@ impl Drive for Driver {
 
     fn handle(&mut self, call: Call) {
         let datagram_bytes_max = self.config.datagram_message_bytes_max();
-        self.chassis.call(call, self.now, &self.peers, datagram_bytes_max);
+        self.chassis.call(call, &self.peers, datagram_bytes_max);
         self.carry_out();
     }
 
     fn turn(&mut self, woken: &mut Vec<Source>) {
-        self.traffic.turns += 1;
-        self.now = self.clock.now();
         if woken.contains(&Source::Controls) {
             self.take_controls();
         }
-        if woken.contains(&Source::Deadline) {
-            self.alarm.acknowledge();
-        }
         if let Some(until) = self.paused_until {
-            if self.now < until {
+            if self.chassis.now < until {
                 self.chassis.again.append(woken);
-                return self.alarm.set(until);
+                return self.chassis.alarm.set(until);
             }
             self.paused_until = None;
         }
@@ -386,8 +366,10 @@ impl Drive for Driver {
             // Sockets that do not signal must be read then.
             self.put_off(Source::Datagrams);
             self.put_off(Source::Multicast);
-        } else if !self.datagrams.arrivals.is_signalling() && self.now >= self.datagrams_from {
-            self.datagrams_from = self.now + DATAGRAMS_EVERY;
+        } else if !self.datagrams.arrivals.is_signalling()
+            && self.chassis.now >= self.datagrams_from
+        {
+            self.datagrams_from = self.chassis.now + DATAGRAMS_EVERY;
             self.receive_datagrams(Ask::IfSignalled);
             self.receive_multicast();
         }
@@ -412,7 +394,7 @@ impl Drive for Driver {
         }
         let gathering = if self.holds_peers() { Instant::MAX } else { self.gathering_until() };
         let streams = gathering.min(self.refill_by());
-        self.alarm.set(self.deadlines.earliest().min(streams));
+        self.chassis.alarm.set(self.deadlines.earliest().min(streams));
     }
 
     fn has_more(&self) -> bool {
@@ -421,15 +403,20 @@ impl Drive for Driver {
         more && self.paused_until.is_none()
     }
 
-    fn publish(&mut self) {
-        let held = self.held();
-        self.chassis.publish(self.traffic, held, &mut self.counters);
+    fn held(&self) -> Held {
+        Held {
+            events_bytes: 0,
+            records_bytes: self.records.bytes(),
+            streams_bytes: self.peers.queued_bytes(),
+            proofs_bytes: self.proofs.datagram_bytes(),
+            datagrams_bytes: self.datagrams.queued_bytes(),
+        }
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         self.paused_until = None;
         if self.chassis.life.begin_stop(reply) {
-            self.deadlines.set(self.now + self.config.common.stop_within, Deadline::Stop);
+            self.deadlines.set(self.chassis.now + self.config.common.stop_within, Deadline::Stop);
         }
     }
 
@@ -442,7 +429,7 @@ impl Drive for Driver {
 
     fn abandon(&mut self) -> Stopped {
         let peers = self.peers.iter_mut();
-        let abandoned_bytes = peers.map(|peer| peer.outgoing.abandon(self.now)).sum();
+        let abandoned_bytes = peers.map(|peer| peer.outgoing.abandon(self.chassis.now)).sum();
         Stopped { abandoned_bytes }
     }
 }

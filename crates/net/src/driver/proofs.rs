@@ -150,7 +150,7 @@ impl Driver {
         body: &[u8],
     ) -> Option<SocketAddr> {
         let nonce = body[SESSION_BYTES..].get(..NONCE_BYTES)?;
-        let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.now);
+        let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.chassis.now);
         let is_of_seed = || self.seeds.contains(&from) && admits(self.config.node, from);
         if admits(node, from) || is_of_seed() {
             return Some(from);
@@ -166,11 +166,11 @@ impl Driver {
             || addr.ip().is_multicast()
             || is_broadcast
         {
-            self.counters.add(counters::PEER_BAD_ADDRESS, 1);
+            self.chassis.counters.add(counters::PEER_BAD_ADDRESS, 1);
             return false;
         }
         if !self.config.common.allows(addr.ip()) {
-            self.counters.add(counters::PEER_HINT_NOT_LOOPBACK, 1);
+            self.chassis.counters.add(counters::PEER_HINT_NOT_LOOPBACK, 1);
             return false;
         }
         true
@@ -180,16 +180,17 @@ impl Driver {
     pub(super) fn learn_address(&mut self, node: NodeId, address: &Bytes) {
         let text = std::str::from_utf8(address).ok();
         let Some(addr) = text.and_then(|text| text.parse::<SocketAddr>().ok()) else {
-            return self.counters.add(counters::PEER_BAD_ADDRESS, 1);
+            return self.chassis.counters.add(counters::PEER_BAD_ADDRESS, 1);
         };
         if node == self.config.node || !self.may_be_at(addr) {
             return;
         }
-        let Some(place) = self.peers.place_or_insert(node, addr, self.now, &self.chassis.ready)
+        let Some(place) =
+            self.peers.place_or_insert(node, addr, self.chassis.now, &self.chassis.ready)
         else {
-            return self.counters.add(counters::PEER_TABLE_FULL, 1);
+            return self.chassis.counters.add(counters::PEER_TABLE_FULL, 1);
         };
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         if peer.addr == addr {
             return;
@@ -220,7 +221,7 @@ impl Driver {
         if self.proofs.open.len() >= OPEN_MAX
             && let Some(oldest) = self.proofs.oldest()
         {
-            self.counters.add(counters::PROOF_TABLE_FULL, 1);
+            self.chassis.counters.add(counters::PROOF_TABLE_FULL, 1);
             self.give_up_proof(oldest);
         }
         let challenged_at = self.peers.place(node).map_or(Instant::ZERO, |place| {
@@ -229,14 +230,14 @@ impl Driver {
         });
         // Its Hello has just been answered with a question.
         let is_asked = challenged_at != Instant::ZERO
-            && self.now.since(challenged_at) < ASK_AGAIN
+            && self.chassis.now.since(challenged_at) < ASK_AGAIN
             && asks_max > 1;
         let open = OpenProof {
             addr,
             asked: u32::from(is_asked),
             asks_max,
-            next_at: if is_asked { challenged_at + ASK_AGAIN } else { self.now },
-            until: self.now + PROVE_WITHIN,
+            next_at: if is_asked { challenged_at + ASK_AGAIN } else { self.chassis.now },
+            until: self.chassis.now + PROVE_WITHIN,
             is_echoed: false,
             datagrams: Vec::new(),
             bytes: 0,
@@ -247,14 +248,14 @@ impl Driver {
         self.look_at_proof(node);
         if !self.proofs.is_armed {
             self.proofs.is_armed = true;
-            self.deadlines.set(self.now + LOOK_EVERY, Deadline::Proofs);
+            self.deadlines.set(self.chassis.now + LOOK_EVERY, Deadline::Proofs);
         }
     }
 
     /// Whether a message may wait for the proof of a peer. Starts the proof. False for a while
     /// after the peer did not answer.
     fn may_wait_for(&mut self, place: usize) -> bool {
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);
         if self.proofs.open.contains_key(&node) {
@@ -277,7 +278,7 @@ impl Driver {
             };
         let node = self.peers.at(place).node;
         if !self.may_wait_for(place) || self.proofs.reserve(node, bytes).is_none() {
-            return self.counters.add(counters::PROOF_DROPPED, 1);
+            return self.chassis.counters.add(counters::PROOF_DROPPED, 1);
         }
         let record = match content {
             Content::Message(message) => {
@@ -285,7 +286,7 @@ impl Driver {
             }
             Content::Record(record) => record.clone(),
         };
-        self.counters.add(counters::PROOF_WAITED_FOR, 1);
+        self.chassis.counters.add(counters::PROOF_WAITED_FOR, 1);
         let open = self.proofs.open.get_mut(&node).expect("room was reserved in it");
         open.datagrams.push(record);
         open.datagram_bytes += bytes;
@@ -314,7 +315,7 @@ impl Driver {
         }
         let Some(open) = self.proofs.reserve(node, bytes) else { return false };
         open.wants_stream = true;
-        self.counters.add(counters::PROOF_WAITED_FOR, 1);
+        self.chassis.counters.add(counters::PROOF_WAITED_FOR, 1);
         true
     }
 
@@ -335,7 +336,7 @@ impl Driver {
         let was = peer.outgoing.outlook;
         let lost_bytes = peer.outgoing.give_up();
         peer.outgoing.outlook = Outlook::Down;
-        self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
+        self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         if was == Outlook::Up {
             self.notices.push((node, PeerState::Down));
         }
@@ -350,12 +351,12 @@ impl Driver {
         }
         if !self.proofs.open.is_empty() && !self.proofs.is_armed {
             self.proofs.is_armed = true;
-            self.deadlines.set(self.now + LOOK_EVERY, Deadline::Proofs);
+            self.deadlines.set(self.chassis.now + LOOK_EVERY, Deadline::Proofs);
         }
     }
 
     fn look_at_proof(&mut self, node: NodeId) {
-        let now = self.now;
+        let now = self.chassis.now;
         let Some(open) = self.proofs.open.get_mut(&node) else { return };
         if now >= open.until {
             return self.give_up_proof(node);
@@ -372,7 +373,7 @@ impl Driver {
                 peer.addr == addr && peer.session.is_some()
             });
         if !is_paid && !self.proofs.hints.take(HINT_EVERY, now) {
-            return self.counters.add(counters::PROOF_DELAYED, 1);
+            return self.chassis.counters.add(counters::PROOF_DELAYED, 1);
         }
         let open = self.proofs.open.get_mut(&node).expect("looked at above");
         let wait = if open.is_echoed { CLAIM_EVERY } else { ASK_AGAIN * (1 << open.asked.min(8)) };
@@ -383,7 +384,7 @@ impl Driver {
 
     /// Handles a question from an address that has not answered this node's.
     pub(super) fn note_question(&mut self, node: NodeId, from: SocketAddr) {
-        let now = self.now;
+        let now = self.chassis.now;
         if let Some(open) = self.proofs.open.get_mut(&node)
             && open.addr == from
             && (open.asks_max..ASKS_MAX).contains(&open.asked)
@@ -396,10 +397,10 @@ impl Driver {
 
     pub(super) fn give_up_proof(&mut self, node: NodeId) {
         let Some(open) = self.proofs.close(node) else { return };
-        self.counters.add(counters::PROOF_FAILED, 1);
-        self.counters.add(counters::PROOF_DROPPED, open.datagrams.len() as u64);
+        self.chassis.counters.add(counters::PROOF_FAILED, 1);
+        self.chassis.counters.add(counters::PROOF_DROPPED, open.datagrams.len() as u64);
         let Some(place) = self.peers.place(node) else { return };
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         if peer.proof == Proof::Proven {
             return;
@@ -427,7 +428,7 @@ impl Driver {
             self.note_proven(place, addr, session);
             return true;
         }
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let known = peer.session.map(|(known, _)| known);
         if known.is_none() && peer.addr != from {
@@ -450,7 +451,7 @@ impl Driver {
     /// A node has repeated the nonce that was sent to this address: the address is proven, and the
     /// waiting messages leave.
     fn note_proven(&mut self, place: usize, addr: SocketAddr, session: Session) {
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let node = peer.node;
         let is_another = peer.session.is_some_and(|(known, _)| known != session);
@@ -461,10 +462,10 @@ impl Driver {
         if is_another {
             // The known session has proven nothing.
             peer.session = Some((session, session.tag()));
-            self.counters.add(counters::PEER_RESTARTED, 1);
+            self.chassis.counters.add(counters::PEER_RESTARTED, 1);
             self.close_incoming_of(place);
         }
-        self.counters.add(counters::PEER_PROVEN, 1);
+        self.chassis.counters.add(counters::PEER_PROVEN, 1);
         self.move_peer(place, addr);
         // It has not had this node's session before.
         self.peers.make_stranger(place);
@@ -483,7 +484,7 @@ impl Driver {
     /// A node has answered at a hinted address while it has another proven one. It is asked again
     /// until the claim is decided.
     pub(super) fn note_echo(&mut self, node: NodeId, from: SocketAddr) {
-        let now = self.now;
+        let now = self.chassis.now;
         if let Some(open) = self.proofs.open.get_mut(&node)
             && open.addr == from
             && !open.is_echoed

@@ -34,11 +34,11 @@ impl Driver {
         for seed in self.seeds.clone() {
             self.queue_introduction(seed);
             // Its id is not known yet: the nonce is for this node's id, which no other node has.
-            let nonce = self.nonces.nonce(self.config.node, seed, self.now);
+            let nonce = self.nonces.nonce(self.config.node, seed, self.chassis.now);
             self.queue_control(seed, Kind::Who, &nonce);
         }
         if !self.seeds.is_empty() {
-            self.deadlines.set(self.now + ASK_EVERY, Deadline::Seeds);
+            self.deadlines.set(self.chassis.now + ASK_EVERY, Deadline::Seeds);
         }
     }
 
@@ -64,7 +64,7 @@ impl Driver {
     ) -> Result<(), Refusal> {
         if header.sender == self.config.node {
             if header.session != self.header.session {
-                self.counters.add(counters::PEER_HAS_OWN_ID, 1);
+                self.chassis.counters.add(counters::PEER_HAS_OWN_ID, 1);
             }
             // This node found itself, under another of its addresses.
             self.seeds.retain(|&seed| seed != from || header.session != self.header.session);
@@ -73,8 +73,12 @@ impl Driver {
         match header.kind {
             Kind::Hello => {
                 Session::announced(header, body)?;
-                let place =
-                    self.peers.place_or_insert(header.sender, from, self.now, &self.chassis.ready);
+                let place = self.peers.place_or_insert(
+                    header.sender,
+                    from,
+                    self.chassis.now,
+                    &self.chassis.ready,
+                );
                 let place = place.ok_or(Refusal::UnknownSender)?;
                 self.take_hello(place, from, header, body)?;
             }
@@ -82,12 +86,14 @@ impl Driver {
             // A seed that this node has asked, and that asks for a proof of this node's address.
             Kind::Who if self.seeds.contains(&from) => self.queue_hello(header.sender, from, body),
             // One short answer to one short question, at a limited rate.
-            Kind::Who | Kind::Message | Kind::Group if !self.proofs.admits_answer(self.now) => {
-                self.counters.add(counters::STRANGER_UNANSWERED, 1);
+            Kind::Who | Kind::Message | Kind::Group
+                if !self.proofs.admits_answer(self.chassis.now) =>
+            {
+                self.chassis.counters.add(counters::STRANGER_UNANSWERED, 1);
             }
             Kind::Who => self.queue_hello(header.sender, from, body),
             Kind::Message | Kind::Group => {
-                self.counters.add(Refusal::UnknownSession.counter(), 1);
+                self.chassis.counters.add(Refusal::UnknownSession.counter(), 1);
                 self.queue_control(from, Kind::Who, &[]);
             }
         }
@@ -105,6 +111,6 @@ impl Driver {
             Some(_) => counters::PEER_ID_TAKEN,
             None => counters::TAKEN_UNASKED,
         };
-        self.counters.add(counter, 1);
+        self.chassis.counters.add(counter, 1);
     }
 }

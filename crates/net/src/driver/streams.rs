@@ -55,7 +55,7 @@ impl Driver {
             self.introduce(place);
         }
         let deadline = Deadline::Greeting { place, attempt };
-        self.deadlines.set(self.now + self.config.hello_within, deadline);
+        self.deadlines.set(self.chassis.now + self.config.hello_within, deadline);
         self.chassis.again.push(Source::Outgoing(place));
     }
 
@@ -75,14 +75,14 @@ impl Driver {
             if self.holds_peers() {
                 // The answer may be in the socket, not read yet.
                 let deadline = Deadline::Greeting { place, attempt };
-                return self.deadlines.set(self.now + self.config.hello_within, deadline);
+                return self.deadlines.set(self.chassis.now + self.config.hello_within, deadline);
             }
             self.fail_attempt(place);
         }
     }
 
     pub(super) fn fail_attempt(&mut self, place: usize) {
-        self.counters.add(counters::STREAM_DIAL_FAILED, 1);
+        self.chassis.counters.add(counters::STREAM_DIAL_FAILED, 1);
         if self.config.is_open {
             // The other side may not know this run yet, and streams do not announce one.
             self.peers.make_stranger(place);
@@ -98,14 +98,14 @@ impl Driver {
             // It may never come back: the next send tries again.
             let lost_bytes = outgoing.give_up();
             if lost_bytes > 0 {
-                self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
+                self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
                 self.notices.push((node, PeerState::Down));
             }
             return;
         }
         let attempt = outgoing.attempt;
-        let wait = outgoing.fail(&mut self.driver_rng);
-        self.deadlines.set(self.now + wait, Deadline::Redial { place, attempt });
+        let wait = outgoing.fail(&mut self.chassis.rng);
+        self.deadlines.set(self.chassis.now + wait, Deadline::Redial { place, attempt });
     }
 
     /// Drops the stream to a peer if it is established. An attempt under way continues.
@@ -118,11 +118,11 @@ impl Driver {
     /// Drops the stream to a peer with its backlog, notifies the protocol, and schedules a redial.
     pub(super) fn lose_outgoing(&mut self, place: usize) {
         let peer = self.peers.at(place);
-        let lost_bytes = peer.outgoing.abandon(self.now);
+        let lost_bytes = peer.outgoing.abandon(self.chassis.now);
         let node = peer.node;
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
-        self.counters.add(counters::STREAM_BROKEN, 1);
-        self.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
+        self.chassis.counters.add(counters::STREAM_BROKEN, 1);
+        self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         self.notices.push((node, PeerState::Down));
         self.schedule_redial(place);
     }
@@ -169,7 +169,7 @@ impl Driver {
         let session = self.accept_hello(place, &header, &record)?;
         let peer = self.peers.at(place);
         let was = peer.outgoing.outlook;
-        peer.outgoing.establish(header.session, self.now, &self.config);
+        peer.outgoing.establish(header.session, self.chassis.now, &self.config);
         if was == Outlook::Down {
             let incarnation = session.incarnation();
             self.notices.push((header.sender, PeerState::Up { incarnation }));
@@ -191,7 +191,7 @@ impl Driver {
         if self.peers.learn(place, session)? == Learned::Restarted {
             // Messages of the old run must not be delivered any longer, and messages to it do not
             // arrive.
-            self.counters.add(counters::PEER_RESTARTED, 1);
+            self.chassis.counters.add(counters::PEER_RESTARTED, 1);
             self.peers.make_stranger(place);
             self.close_incoming_of(place);
             if let Phase::Established(link) = &self.peers.at(place).outgoing.phase
@@ -209,7 +209,7 @@ impl Driver {
             return;
         }
         let node = peer.node;
-        let flushed = peer.outgoing.flush(self.now, &mut self.traffic);
+        let flushed = peer.outgoing.flush(self.chassis.now, &mut self.chassis.traffic);
         if peer.outgoing.refill_by() != Instant::MAX && !self.refilling.contains(&place) {
             self.refilling.push(place);
         }
@@ -230,7 +230,7 @@ impl Driver {
             let outgoing = &self.peers.at(place).outgoing;
             if outgoing.refill_by() == Instant::MAX {
                 self.refilling.swap_remove(at);
-            } else if outgoing.refill_from() <= self.now {
+            } else if outgoing.refill_from() <= self.chassis.now {
                 self.peers.list_flush(place);
             }
         }
@@ -254,8 +254,8 @@ impl Driver {
                 Poll::Ready(Ok((stream, _))) => self.add_incoming(stream),
                 Poll::Ready(Err(error)) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    self.counters.add(counters::ACCEPT_FAILED, 1);
-                    self.deadlines.set(self.now + ACCEPT_AGAIN, Deadline::Accept);
+                    self.chassis.counters.add(counters::ACCEPT_FAILED, 1);
+                    self.deadlines.set(self.chassis.now + ACCEPT_AGAIN, Deadline::Accept);
                     return;
                 }
             }
@@ -275,11 +275,11 @@ impl Driver {
         let waker = self.chassis.ready.waker(Source::Incoming(slot));
         let delay =
             if sys::KNOWS_PATHS { self.config.stream_delay * 2 / 3 } else { Duration::ZERO };
-        let gather = Gather::new(delay, self.now);
+        let gather = Gather::new(delay, self.chassis.now);
         let held = self.records.part();
         self.incoming[slot] = Some(Incoming::new(stream, number, gather, held, waker));
         let deadline = Deadline::HalfOpen { slot, number };
-        self.deadlines.set(self.now + self.config.hello_within, deadline);
+        self.deadlines.set(self.chassis.now + self.config.hello_within, deadline);
         self.chassis.again.push(Source::Incoming(slot));
     }
 
@@ -294,7 +294,7 @@ impl Driver {
         for slot in &mut self.incoming {
             if slot.as_ref().map(|incoming| incoming.number) == oldest {
                 *slot = None;
-                self.counters.add(counters::ACCEPT_EVICTED, 1);
+                self.chassis.counters.add(counters::ACCEPT_EVICTED, 1);
             }
         }
     }
@@ -307,10 +307,10 @@ impl Driver {
             if self.holds_peers() {
                 // The Hello may be in the socket, not read yet.
                 let deadline = Deadline::HalfOpen { slot, number };
-                return self.deadlines.set(self.now + self.config.hello_within, deadline);
+                return self.deadlines.set(self.chassis.now + self.config.hello_within, deadline);
             }
             self.incoming[slot] = None;
-            self.counters.add(counters::ACCEPT_TIMED_OUT, 1);
+            self.chassis.counters.add(counters::ACCEPT_TIMED_OUT, 1);
         }
     }
 
@@ -337,7 +337,7 @@ impl Driver {
             self.chassis.again.push(Source::Incoming(slot));
             return self.watch_unfinished(slot, true);
         }
-        self.counters.add(counters::RECORD_TIMED_OUT, 1);
+        self.chassis.counters.add(counters::RECORD_TIMED_OUT, 1);
         self.close_incoming(slot);
     }
 
@@ -350,7 +350,7 @@ impl Driver {
             false => self.config.record_within,
         };
         let of = Unfinished { number, sequence, is_last_call };
-        self.deadlines.set(self.now + after, Deadline::Unfinished { slot, of });
+        self.deadlines.set(self.chassis.now + after, Deadline::Unfinished { slot, of });
     }
 
     /// Closes the stream that a peer dialled, if there is one.
@@ -378,7 +378,7 @@ impl Driver {
             let until = self.incoming[slot].as_ref().map_or(Instant::MAX, Incoming::gathers_until);
             if until == Instant::MAX {
                 self.gathering.swap_remove(at);
-            } else if until <= self.now {
+            } else if until <= self.chassis.now {
                 self.gathering.swap_remove(at);
                 self.serve_incoming(slot, Cue::Deadline);
             }
@@ -398,16 +398,16 @@ impl Driver {
         if let Speaker::Peer { peer, .. } = incoming.speaker
             && self.peers.at(peer).reach == Reach::Cut
         {
-            incoming.note_read(0, cue, self.now);
+            incoming.note_read(0, cue, self.chassis.now);
             self.incoming[slot] = Some(incoming);
             return;
         }
-        self.now = self.clock.now();
-        let before = self.traffic.stream_bytes_in;
+        self.chassis.tick();
+        let before = self.chassis.traffic.stream_bytes_in;
         let result = self.read_incoming(slot, &mut incoming, cue);
         incoming.settle(&mut self.pool);
-        let read = self.traffic.stream_bytes_in - before;
-        incoming.note_read(read as usize, cue, self.now);
+        let read = self.chassis.traffic.stream_bytes_in - before;
+        incoming.note_read(read as usize, cue, self.chassis.now);
         if incoming.gathers_until() != Instant::MAX && !self.gathering.contains(&slot) {
             self.gathering.push(slot);
         }
@@ -419,7 +419,7 @@ impl Driver {
         match result {
             Ok(Filled::Closed) => {}
             Ok(_) if stands => {
-                incoming.note_unfinished(self.now);
+                incoming.note_unfinished(self.chassis.now);
                 let is_new = incoming.has_unfinished() && !incoming.is_watched;
                 self.incoming[slot] = Some(incoming);
                 if is_new {
@@ -446,7 +446,7 @@ impl Driver {
     ) -> Result<Filled, Refusal> {
         let mut read = 0;
         loop {
-            match incoming.fill(cue, &mut self.pool, &mut self.traffic) {
+            match incoming.fill(cue, &mut self.pool, &mut self.chassis.traffic) {
                 Filled::Bytes(bytes) => read += bytes,
                 end => return Ok(end),
             }
@@ -489,7 +489,7 @@ impl Driver {
                     return Err(Refusal::Malformed);
                 }
                 self.chassis.machine().decode(record).map_err(|_| Refusal::Undecodable)?;
-                self.traffic.stream_messages_in += 1;
+                self.chassis.traffic.stream_messages_in += 1;
                 self.handle(Call::Message(node));
                 Ok(())
             }

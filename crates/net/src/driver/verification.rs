@@ -47,14 +47,14 @@ impl Driver {
         let tag =
             body.get(SESSION_BYTES + NONCE_BYTES..).and_then(<[u8]>::first_chunk::<TAG_BYTES>);
         if let Some(&tag) = tag {
-            self.peers.at(place).told_tag = Some((u32::from_be_bytes(tag), self.now));
+            self.peers.at(place).told_tag = Some((u32::from_be_bytes(tag), self.chassis.now));
         }
     }
 
     /// A peer has sent a Who with this header from its own address. It may refuse this node's
     /// messages because its tag for this node has changed, so it is asked for the present one.
     pub(super) fn renew_tag(&mut self, place: usize, header: &Header) {
-        let now = self.now;
+        let now = self.chassis.now;
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);
         let is_known_run = peer.session.is_some_and(|(_, tag)| tag == header.session);

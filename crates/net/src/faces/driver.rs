@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Copies, CounterId, Counters, GroupId, Instant, Lane, LinkFaults, NodeId, PeerState,
-    Rng,
+    Backlog, Copies, CounterId, GroupId, Lane, LinkFaults, NodeId, PeerState,
 };
 use tokio::sync::oneshot;
 
@@ -19,8 +18,7 @@ use super::LOCAL;
 use super::config::FacesConfig;
 use super::table::FaceTable;
 use super::unproven::NetworkRates;
-use crate::chassis::alarm::Alarm;
-use crate::chassis::deadlines::{Clock, Deadlines};
+use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, Ends, Stopped};
 use crate::chassis::machine::{Call, Encode, Encoded, Sender};
 use crate::chassis::ready::Source;
@@ -29,9 +27,9 @@ use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::datagrams::{Datagrams, write};
-use crate::emulate::{Emulator, Peers};
+use crate::emulate::Peers;
 use crate::error::FaceError;
-use crate::stats::{Held, Traffic, WarnLimit};
+use crate::stats::{Held, WarnLimit};
 use crate::sys;
 
 /// Datagrams handled in a turn, but for the rest of a batch.
@@ -125,8 +123,6 @@ pub(super) struct FaceDriver {
     chassis: Chassis,
     controls: Controls<Order>,
     config: FacesConfig,
-    clock: Clock,
-    now: Instant,
     datagrams: Datagrams,
     faces: FaceTable,
     unproven_rates: NetworkRates,
@@ -136,12 +132,7 @@ pub(super) struct FaceDriver {
     is_idle_watched: bool,
     notices: VecDeque<(NodeId, PeerState)>,
     deadlines: Deadlines<Deadline>,
-    alarm: Alarm,
     batch: Vec<Arrived>,
-    driver_rng: Rng,
-    emulator: Option<Box<Emulator>>,
-    traffic: Traffic,
-    counters: Counters,
     warnings: WarnLimit<{ Refusal::COUNT }>,
     withheld_warnings: WarnLimit<{ Withheld::COUNT }>,
 }
@@ -160,16 +151,13 @@ impl FaceDriver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
     pub(super) fn start(parts: Parts) -> std::io::Result<FaceDriver> {
         let config = parts.config;
-        let driver_rng = Rng::new(parts.seed, u64::from(LOCAL.0) | 1 << 32);
-        let (mut chassis, controls) = Chassis::new(parts.ends);
+        let (mut chassis, controls) = Chassis::new(parts.ends, LOCAL, parts.seed)?;
         let ready = &chassis.ready;
         let waker = ready.waker(Source::Datagrams);
         let limits = (config.common.datagram_queue_bytes_max, TRAIN_LENGTH_MAX);
         let datagrams = Datagrams::new(parts.udp, limits, waker)?;
         // A packet of the protocol may be longer than a link's.
         sys::allow_fragments(datagrams.arrivals.socket().0)?;
-        let clock = Clock::start();
-        let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let unproven_rates = NetworkRates::new(config.unproven_bytes_per_second);
         // Each source is polled once, which registers its waker.
         chassis.again.extend([Source::Controls, Source::Inputs, Source::Datagrams]);
@@ -177,8 +165,6 @@ impl FaceDriver {
             chassis,
             controls,
             config,
-            clock,
-            now: clock.now(),
             datagrams,
             faces: parts.table,
             unproven_rates,
@@ -186,12 +172,7 @@ impl FaceDriver {
             is_idle_watched: false,
             notices: VecDeque::new(),
             deadlines: Deadlines::new(),
-            alarm,
             batch: Vec::new(),
-            driver_rng,
-            emulator: None,
-            traffic: Traffic::default(),
-            counters: Counters::default(),
             warnings: WarnLimit::new(),
             withheld_warnings: WarnLimit::new(),
         };
@@ -204,7 +185,7 @@ impl FaceDriver {
         while let Some(control) = self.controls.next() {
             match control {
                 Control::Order(Order::Open { addr, reply }) => {
-                    let opened = self.faces.open(addr, self.now);
+                    let opened = self.faces.open(addr, self.chassis.now);
                     if let Ok((node, true)) = opened {
                         self.tell(node, PeerState::Up { incarnation: 0 });
                     }
@@ -230,8 +211,9 @@ impl FaceDriver {
         let mut handled = 0;
         while handled < DATAGRAMS_MAX {
             let arrivals = &mut self.datagrams.arrivals;
-            let received = arrivals.receive(Ask::IfSignalled, &mut self.traffic, &mut batch);
-            self.now = self.clock.now();
+            let received =
+                arrivals.receive(Ask::IfSignalled, &mut self.chassis.traffic, &mut batch);
+            self.chassis.tick();
             // A failed call counts as well, so that a broken socket cannot hold the turn.
             handled += batch.iter().map(Arrived::datagrams).sum::<usize>().max(1);
             for arrived in batch.drain(..) {
@@ -251,12 +233,12 @@ impl FaceDriver {
     /// Handles a train of datagrams from one sender.
     fn take_train(&mut self, train: Arrived) {
         let addr = train.from;
-        let mut face = self.faces.hear(addr, self.now);
+        let mut face = self.faces.hear(addr, self.chassis.now);
         for datagram in train {
             // The protocol may have closed the face while it handled the datagram before.
             if !self.notices.is_empty() {
                 self.tell_notices();
-                face = self.faces.hear(addr, self.now);
+                face = self.faces.hear(addr, self.chassis.now);
             }
             match self.take_datagram(addr, face, datagram) {
                 Ok(node) => face = Some(node),
@@ -307,17 +289,17 @@ impl FaceDriver {
         }
         let after = self.config.face_yields_after;
         if self.faces.is_full()
-            && let Some(yields) = self.faces.yields_to(addr, self.now, after)
+            && let Some(yields) = self.faces.yields_to(addr, self.chassis.now, after)
         {
-            self.counters.add(counters::FACES_YIELDED, 1);
+            self.chassis.counters.add(counters::FACES_YIELDED, 1);
             self.close(yields);
             self.tell_notices();
         }
-        let node = self.faces.let_in(addr, self.now).ok_or(Refusal::Full)?;
-        self.counters.add(counters::FACES_OPENED, 1);
+        let node = self.faces.let_in(addr, self.chassis.now).ok_or(Refusal::Full)?;
+        self.chassis.counters.add(counters::FACES_OPENED, 1);
         if !self.is_idle_watched {
             self.is_idle_watched = true;
-            self.deadlines.set(self.now + self.config.face_idle_after, Deadline::Idle);
+            self.deadlines.set(self.chassis.now + self.config.face_idle_after, Deadline::Idle);
         }
         self.tell(node, PeerState::Up { incarnation: 0 });
         Ok(node)
@@ -331,15 +313,13 @@ impl FaceDriver {
     }
 
     fn note_closed(&mut self, node: NodeId) {
-        self.counters.add(counters::FACES_CLOSED, 1);
-        if let Some(emulator) = &mut self.emulator {
-            emulator.forget(node.index());
-        }
+        self.chassis.counters.add(counters::FACES_CLOSED, 1);
+        self.chassis.forget_faults(node.index());
         self.notices.push_back((node, PeerState::Down));
     }
 
     fn close_idle(&mut self) {
-        let (idle, again_at) = self.faces.idle(self.now, self.config.face_idle_after);
+        let (idle, again_at) = self.faces.idle(self.chassis.now, self.config.face_idle_after);
         for node in idle {
             self.close(node);
         }
@@ -363,16 +343,16 @@ impl FaceDriver {
 
     /// Counts a dropped datagram, and logs at most one warning a second for each reason.
     fn refuse(&mut self, refusal: Refusal, from: &dyn Display) {
-        self.counters.add(refusal.counter(), 1);
-        if self.warnings.admits(refusal as usize, self.now) {
+        self.chassis.counters.add(refusal.counter(), 1);
+        if self.warnings.admits(refusal as usize, self.chassis.now) {
             tracing::warn!(%from, reason = refusal.counter().name(), "datagram refused");
         }
     }
 
     fn fire_timers(&mut self) {
-        self.now = self.clock.now();
+        self.chassis.tick();
         for _ in 0..TIMERS_MAX {
-            let Some(deadline) = self.deadlines.take_due(self.now) else {
+            let Some(deadline) = self.deadlines.take_due(self.chassis.now) else {
                 return;
             };
             match deadline {
@@ -408,7 +388,7 @@ impl FaceDriver {
 
     fn note_unsupported(&mut self, requests: usize) {
         debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
-        self.counters.add(counters::FACES_UNSUPPORTED, requests as u64);
+        self.chassis.counters.add(counters::FACES_UNSUPPORTED, requests as u64);
     }
 
     fn queue_after(&mut self, delay: Duration, to: NodeId, message: &dyn Encode) {
@@ -416,18 +396,18 @@ impl FaceDriver {
             self.queue(to, message);
         } else {
             let held = Deadline::Datagram(Box::new((to, Encoded::new(message))));
-            self.deadlines.set(self.now + delay, held);
+            self.deadlines.set(self.chassis.now + delay, held);
         }
     }
 
     fn queue(&mut self, to: NodeId, message: &dyn Encode) {
         let Some((addr, allowance)) = self.faces.way_to(to) else {
-            self.counters.add(counters::SEND_UNKNOWN_FACE, 1);
+            self.chassis.counters.add(counters::SEND_UNKNOWN_FACE, 1);
             return;
         };
         let bytes = message.wire_len();
         if bytes == 0 || bytes > self.config.datagram_bytes_max {
-            self.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+            self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }
         if let Some(allowance) = allowance {
@@ -435,27 +415,26 @@ impl FaceDriver {
             if !allowance.covers(ip, bytes) {
                 return self.withhold(Withheld::Allowance, addr);
             }
-            if !self.unproven_rates.admit(ip, bytes, self.now) {
+            if !self.unproven_rates.admit(ip, bytes, self.chassis.now) {
                 return self.withhold(Withheld::Rate, addr);
             }
             allowance.spend(ip, bytes);
         }
-        self.datagrams.push(addr, bytes, &mut self.counters, |out| write(message, out));
+        self.datagrams.push(addr, bytes, &mut self.chassis.counters, |out| write(message, out));
     }
 
     /// Counts a withheld datagram, and logs at most one warning a second for each reason.
     fn withhold(&mut self, why: Withheld, to: SocketAddr) {
-        self.counters.add(why.counter(), 1);
-        if self.withheld_warnings.admits(why as usize, self.now) {
+        self.chassis.counters.add(why.counter(), 1);
+        if self.withheld_warnings.admits(why as usize, self.chassis.now) {
             let reason = why.counter().name();
             tracing::warn!(%to, reason, "datagram to an unproven face withheld");
         }
     }
 
     fn set_faults(&mut self, to: Peers, faults: LinkFaults) {
-        let (emulator, rng) = (&mut self.emulator, &mut self.driver_rng);
         let place = |node: NodeId| self.faces.addr(node).map(|_| node.index());
-        Emulator::change(emulator, rng, (to, faults), place);
+        self.chassis.change_faults(to, faults, place);
     }
 }
 
@@ -464,15 +443,11 @@ impl Sender for FaceDriver {
         if lane == Lane::Stream {
             return self.note_unsupported(1);
         }
-        let copies = match &mut self.emulator {
-            None => return self.queue(to, message),
-            Some(emulator) => emulator.draw(to.index(), lane),
-        };
-        match copies {
-            Copies::None => self.counters.add(counters::EMULATED_LOSS, 1),
+        match self.chassis.draw(to.index(), lane) {
+            Copies::None => self.chassis.counters.add(counters::EMULATED_LOSS, 1),
             Copies::One(delay) => self.queue_after(delay, to, message),
             Copies::Two(first, second) => {
-                self.counters.add(counters::EMULATED_DUPLICATE, 1);
+                self.chassis.counters.add(counters::EMULATED_DUPLICATE, 1);
                 self.queue_after(first, to, message);
                 self.queue_after(second, to, message);
             }
@@ -490,24 +465,19 @@ impl Drive for FaceDriver {
     }
 
     fn handle(&mut self, call: Call) {
-        self.chassis.call(call, self.now, &NoStreams, self.config.datagram_bytes_max);
+        self.chassis.call(call, &NoStreams, self.config.datagram_bytes_max);
         self.carry_out();
     }
 
     fn turn(&mut self, woken: &mut Vec<Source>) {
-        self.traffic.turns += 1;
-        self.now = self.clock.now();
         // Faces open before commands that may name them.
         if woken.contains(&Source::Controls) {
             self.take_controls();
         }
-        if woken.contains(&Source::Deadline) {
-            self.alarm.acknowledge();
-        }
         self.has_arrivals |= woken.contains(&Source::Datagrams);
         // Waiting commands cause another turn at once, which looks at arrivals again.
         let is_behind = self.chassis.inputs_waiting() >= INPUTS_WAITING_MAX;
-        if self.has_arrivals && !is_behind && !self.chassis.holds_peers(&mut self.counters) {
+        if self.has_arrivals && !is_behind && !self.chassis.holds_peers() {
             self.has_arrivals = false;
             self.receive();
         }
@@ -516,22 +486,21 @@ impl Drive for FaceDriver {
         }
         self.fire_timers();
         self.tell_notices();
-        self.datagrams.flush(&mut self.traffic, &mut self.counters);
-        self.alarm.set(self.deadlines.earliest());
+        self.datagrams.flush(&mut self.chassis.traffic, &mut self.chassis.counters);
+        self.chassis.alarm.set(self.deadlines.earliest());
     }
 
     fn has_more(&self) -> bool {
         !self.chassis.again.is_empty()
     }
 
-    fn publish(&mut self) {
-        let held = Held { datagrams_bytes: self.datagrams.queued_bytes(), ..Held::default() };
-        self.chassis.publish(self.traffic, held, &mut self.counters);
+    fn held(&self) -> Held {
+        Held { datagrams_bytes: self.datagrams.queued_bytes(), ..Held::default() }
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
         if self.chassis.life.begin_stop(reply) {
-            self.deadlines.set(self.now + self.config.common.stop_within, Deadline::Stop);
+            self.deadlines.set(self.chassis.now + self.config.common.stop_within, Deadline::Stop);
         }
     }
 
