@@ -4,83 +4,20 @@
 use crate::support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use support::running::{Running, SOON};
 use support::{Place, free_port};
 
 /// How long a command may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Far more than anything else takes.
-const SOON: Duration = Duration::from_secs(40);
-
-/// A command that runs until it is dropped.
-struct Running {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<String>,
-}
-
-impl Running {
-    fn start(place: &Place, arguments: &[&str]) -> Running {
-        let mut command = place.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (told, lines) = channel();
-        let tell = |from: Box<dyn std::io::Read + Send>| {
-            let told = told.clone();
-            std::thread::spawn(move || {
-                for line in BufReader::new(from).lines().map_while(Result::ok) {
-                    let _ = told.send(line);
-                }
-            });
-        };
-        tell(Box::new(child.stdout.take().unwrap()));
-        tell(Box::new(child.stderr.take().unwrap()));
-        Running { stdin: child.stdin.take(), child, lines }
-    }
-
-    /// The next line that says this, on either output.
-    fn says(&self, wanted: &str) -> String {
-        let end = Instant::now() + SOON;
-        let mut said = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(end.saturating_duration_since(Instant::now()))
-        {
-            if line.contains(wanted) {
-                return line;
-            }
-            said.push(line);
-        }
-        panic!("`{wanted}` was not said: {said:#?}");
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(sent.unwrap().success());
-    }
-
-    /// Asks it to end, once; its exit status.
-    fn ends(&mut self, what: &str) -> i32 {
-        self.signal("-TERM");
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(begun.elapsed() < ENDS_WITHIN, "it has not ended: {what}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Asks a command to end, once; its exit status.
+fn ends(running: &mut Running, what: &str) -> i32 {
+    running.signal("-TERM");
+    running.status_within(ENDS_WITHIN, what)
 }
 
 /// A port at which somebody listens and never answers.
@@ -145,14 +82,14 @@ fn a_command_that_waits_for_an_answer_ends_at_the_first_signal() {
         let what = arguments.join(" ");
         let mut running = Running::start(&place, &arguments);
         silent.is_asked(&what);
-        assert_eq!(running.ends(&what), 1, "{what}");
+        assert_eq!(ends(&mut running, &what), 1, "{what}");
     }
     for command in ["ping", "traceroute"] {
         let silent = Silent::new();
         let arguments = ["ndn", command, "/p", "--all-paths", "--face", &silent.address];
         let mut running = Running::start(&place, &arguments);
         silent.is_asked(command);
-        assert_eq!(running.ends(command), 1, "{command}");
+        assert_eq!(ends(&mut running, command), 1, "{command}");
     }
 }
 
@@ -167,7 +104,7 @@ fn a_command_whose_input_stands_still_ends_at_the_first_signal() {
         let mut running = Running::start(&place, arguments);
         running.says("listens on");
         let what = arguments.join(" ");
-        assert_eq!(running.ends(&what), 0, "{what}");
+        assert_eq!(ends(&mut running, &what), 0, "{what}");
     }
     // No process ever opens the other end.
     let made = Command::new("mkfifo").arg(place.path().join("pipe")).status();
@@ -187,7 +124,7 @@ fn a_command_whose_input_stands_still_ends_at_the_first_signal() {
             std::thread::sleep(Duration::from_millis(10));
         }
         let what = arguments.join(" ");
-        assert_ne!(running.ends(&what), 0, "{what}");
+        assert_ne!(ends(&mut running, &what), 0, "{what}");
     }
 }
 
@@ -219,7 +156,7 @@ fn an_excluded_sender_ends_at_the_first_signal() {
     let (founder, second, mut sender) = excluded(&place);
     founder.signal("-KILL");
     second.signal("-KILL");
-    assert_eq!(sender.ends("multicast send"), 0);
+    assert_eq!(ends(&mut sender, "multicast send"), 0);
 }
 
 #[test]
@@ -228,7 +165,7 @@ fn an_excluded_sender_sends_on_once_it_is_a_member_again() {
     let (founder, _second, mut sender) = excluded(&place);
     while !founder.says("view ").contains("n3") {}
     founder.says("3: packet");
-    assert_eq!(sender.ends("multicast send"), 0);
+    assert_eq!(ends(&mut sender, "multicast send"), 0);
 }
 
 #[test]
@@ -250,7 +187,7 @@ fn a_producer_whose_neighbours_are_gone_ends_at_the_first_signal() {
         serving.says("registered at");
     }
     relays.iter().for_each(|relay| relay.signal("-KILL"));
-    assert_eq!(serving.ends("serve"), 0);
+    assert_eq!(ends(&mut serving, "serve"), 0);
 }
 
 #[test]
@@ -258,9 +195,9 @@ fn standard_input_that_is_open_does_not_keep_a_member() {
     let place = Place::new();
     let mut member = Running::start(&place, &["broadcast", "--bootstrap"]);
     member.says("listens on");
-    let mut stdin = member.stdin.take().unwrap();
+    let mut stdin = member.child.stdin.take().unwrap();
     writeln!(stdin, "hello").unwrap();
     member.says("hello");
-    assert_eq!(member.ends("broadcast"), 0);
+    assert_eq!(ends(&mut member, "broadcast"), 0);
     drop(stdin);
 }

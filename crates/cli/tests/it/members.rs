@@ -6,73 +6,11 @@ use crate::support;
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Instant;
 
+use support::running::{Running, SOON};
 use support::{Place, free_port, free_ports};
-
-/// Far more than a member takes to join or to end.
-const SOON: Duration = Duration::from_secs(30);
-
-/// A member that runs until it is dropped.
-struct Member {
-    child: Child,
-    stderr: Receiver<String>,
-}
-
-impl Member {
-    fn start(place: &Place, arguments: &[&str]) -> Member {
-        let mut command = place.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (lines, stderr) = channel();
-        let from = child.stderr.take().unwrap();
-        std::thread::spawn(move || {
-            for line in BufReader::new(from).lines().map_while(Result::ok) {
-                let _ = lines.send(line);
-            }
-        });
-        Member { child, stderr }
-    }
-
-    /// The next line that says this.
-    fn says(&self, wanted: &str) -> String {
-        let end = Instant::now() + SOON;
-        let mut said = Vec::new();
-        while let Ok(line) = self.stderr.recv_timeout(end.saturating_duration_since(Instant::now()))
-        {
-            if line.contains(wanted) {
-                return line;
-            }
-            said.push(line);
-        }
-        panic!("`{wanted}` was not said: {said:#?}");
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(sent.unwrap().success());
-    }
-
-    fn has_ended(&mut self) -> i32 {
-        let end = Instant::now() + SOON;
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it has not ended");
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn address(port: u16) -> String {
     format!("127.0.0.1:{port}")
@@ -83,17 +21,18 @@ fn a_member_comes_back_with_its_id_on_another_port_however_it_ended() {
     let place = Place::new();
     let seed = address(free_port());
     let founder =
-        Member::start(&place, &["broadcast", "--bootstrap", "--bind", &seed, "--id", "1"]);
+        Running::start_unread(&place, &["broadcast", "--bootstrap", "--bind", &seed, "--id", "1"]);
     founder.says("listens on");
     // In order: it leaves; it is killed; it is killed again at once.
     for end in ["-INT", "-KILL", "-KILL", "-TERM"] {
         let begun = Instant::now();
-        let mut member = Member::start(&place, &["broadcast", "--seed", &seed, "--id", "3"]);
+        let mut member =
+            Running::start_unread(&place, &["broadcast", "--seed", &seed, "--id", "3"]);
         member.says("n1 n3");
         founder.says("n1 n3");
         assert!(begun.elapsed() < SOON);
         member.signal(end);
-        member.has_ended();
+        member.status_within(SOON, end);
     }
 }
 
@@ -143,11 +82,11 @@ fn seeds_of_the_environment_are_for_who_joins_and_stop_nobody_else() {
 fn a_member_ends_once_nobody_reads_its_output() {
     let place = Place::new();
     for command in ["broadcast", "node"] {
-        let mut member = Member::start(&place, &[command, "--bootstrap"]);
+        let mut member = Running::start_unread(&place, &[command, "--bootstrap"]);
         member.says("listens on");
         // As `| head` does.
         drop(member.child.stdout.take());
-        assert_eq!(member.has_ended(), 0, "{command}");
+        assert_eq!(member.status_within(SOON, command), 0);
     }
 }
 
@@ -183,7 +122,7 @@ fn members_take_times_with_units_and_names_of_addresses() {
     let said = place.error(&["node", "--seed", &nowhere, "--join-within", "5x"], 2);
     assert!(said.contains("unknown unit `x`"), "{said}");
     let bind = format!("localhost:{}", free_port());
-    let member = Member::start(&place, &["node", "--bootstrap", "--bind", &bind]);
+    let member = Running::start_unread(&place, &["node", "--bootstrap", "--bind", &bind]);
     member.says("listens on 127.0.0.1");
     for command in [&["broadcast"][..], &["node"]] {
         let said = place.error(command, 2);

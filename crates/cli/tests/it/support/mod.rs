@@ -1,5 +1,8 @@
 //! Runs the binary in a folder of its own.
 
+#[cfg(unix)]
+pub mod running;
+
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Output};
