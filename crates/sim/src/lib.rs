@@ -13,7 +13,6 @@ mod network;
 mod observer;
 mod queue;
 mod sim;
-mod slab;
 mod tcp;
 mod trace;
 mod wires;

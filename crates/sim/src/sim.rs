@@ -10,6 +10,7 @@ use paceline_proto::core::{
     Context, Counters, Instant, Lane, NodeId, Outbox, PeerState, Protocol, Rng, View, mix,
 };
 use paceline_proto::ndn::PACKET_BYTES_MAX;
+use paceline_proto::parts::slab::Slab;
 
 use crate::counters;
 use crate::fault::Fault;
@@ -17,7 +18,6 @@ use crate::groups::Groups;
 use crate::network::{LinkRule, Network, NetworkConfig, NodeBacklog, Overhead, Shape};
 use crate::observer::{Input, Observer, Reply};
 use crate::queue::RadixHeap;
-use crate::slab::Slab;
 use crate::trace::Digest;
 use crate::wires::Wires;
 

@@ -12,9 +12,9 @@ use paceline_proto::core::{
     Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Outbox,
     Outgoing, Payload, PeerState, Protocol, Rng, View, Wire,
 };
+use paceline_proto::parts::slab::Slab;
 use tokio::sync::mpsc;
 
-use crate::chassis::slots::Slots;
 use crate::events::EventSender;
 
 /// A protocol as its driver sees it.
@@ -215,7 +215,7 @@ pub(crate) struct Typed<P: Hosted> {
     incarnation: u64,
     rng: Rng,
     outbox: Outbox<P>,
-    timers: Slots<P::Timer>,
+    timers: Slab<P::Timer>,
     decoded: Option<P::Message>,
     inputs: mpsc::UnboundedReceiver<Input<P>>,
     // Inputs taken from the queue, the next one last.
@@ -238,7 +238,7 @@ impl<P: Hosted> Typed<P> {
             incarnation: crew.incarnation,
             rng: Rng::new(crew.seed, u64::from(crew.node.0)),
             outbox: Outbox::default(),
-            timers: Slots::default(),
+            timers: Slab::default(),
             decoded: None,
             inputs,
             taken: Vec::new(),
@@ -281,7 +281,7 @@ impl<P: Hosted> Machine for Typed<P> {
                 protocol.handle_message(cx, from, message);
             }
             Call::Undecodable(from, error) => protocol.handle_undecodable(cx, from, error),
-            Call::Timer(slot) => protocol.handle_timer(cx, self.timers.remove(slot)),
+            Call::Timer(slot) => protocol.handle_timer(cx, self.timers.take(slot)),
             Call::Drained(to) => protocol.handle_drained(cx, to),
             Call::Input => {
                 let input = self.taken.pop().expect("an input was taken before the call");

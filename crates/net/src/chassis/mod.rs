@@ -9,7 +9,6 @@ pub(crate) mod deadlines;
 pub(crate) mod ends;
 pub(crate) mod machine;
 pub(crate) mod ready;
-mod slots;
 
 use std::future::Future;
 use std::io;

@@ -6,5 +6,6 @@ pub(crate) mod block_flow;
 pub(crate) mod deadline;
 pub mod fec;
 pub(crate) mod rtt;
+pub mod slab;
 pub(crate) mod slots;
 pub(crate) mod token_bucket;

@@ -14,6 +14,7 @@ mod sender;
 use std::collections::{BTreeMap, VecDeque};
 
 use paceline_proto::core::{CounterId, Instant, NodeId, Rng};
+use paceline_proto::parts::slab::Slab;
 
 pub use congestion::Congestion;
 pub(crate) use congestion::MSS;
@@ -21,7 +22,6 @@ use receiver::{Ack, Receiver};
 use sender::Sender;
 
 use crate::counters;
-use crate::slab::Slab;
 
 /// Ethernet, IP and TCP around the payload of a segment, timestamps, preamble and gap included:
 /// what `Overhead::Ethernet` charges a full one. An acknowledgement is nothing else.
