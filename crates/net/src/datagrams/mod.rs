@@ -5,7 +5,7 @@ pub(crate) mod multicast;
 pub(crate) mod trains;
 
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
@@ -28,7 +28,8 @@ pub(crate) struct Datagrams {
     // Present while the kernel's send buffer is full; signals when it has room.
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
-    trains: Trains,
+    /// What waits to be sent.
+    pub(crate) queue: Trains,
     /// Whether each datagram leaves with a call of its own.
     is_alone: bool,
 }
@@ -45,25 +46,9 @@ impl Datagrams {
             arrivals: Arrivals::new(socket, waker.clone())?,
             room: None,
             waker,
-            trains: Trains::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
+            queue: Trains::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
             is_alone: together_max <= 1,
         })
-    }
-
-    /// Queues one datagram of `bytes` bytes, which `write` appends.
-    pub(crate) fn push(
-        &mut self,
-        to: SocketAddr,
-        bytes: usize,
-        counters: &mut Counters,
-        write: impl FnOnce(&mut BytesMut),
-    ) {
-        self.trains.push(to, bytes, counters, write);
-    }
-
-    /// Keeps order: later datagrams leave after all that are queued now.
-    pub(crate) fn fence(&mut self) {
-        self.trains.fence();
     }
 
     /// Sends the queue, until the kernel's buffer is full.
@@ -80,7 +65,7 @@ impl Datagrams {
             // The rest is a single part, or the kernel refuses it and gives the reason.
             let (socket, state) = self.arrivals.socket();
             let segments_max = state.max_gso_segments().max(1);
-            let Some(part) = self.trains.parts(segments_max).next() else { return };
+            let Some(part) = self.queue.parts(segments_max).next() else { return };
             let transmit = Transmit {
                 destination: part.to,
                 ecn: None,
@@ -107,7 +92,7 @@ impl Datagrams {
                 // A datagram may be lost. The usual cause is a port that no socket is bound to yet.
                 Err(_) => counters.add(counters::DATAGRAM_SEND_FAILED, datagrams),
             }
-            self.trains.remove_part(bytes);
+            self.queue.remove_part(bytes);
         }
     }
 
@@ -117,7 +102,7 @@ impl Datagrams {
             let (socket, state) = self.arrivals.socket();
             let mut parts = [const { None }; sys::SENDS_MAX];
             let mut several = 0;
-            for part in self.trains.parts(state.max_gso_segments().max(1)).take(sys::SENDS_MAX) {
+            for part in self.queue.parts(state.max_gso_segments().max(1)).take(sys::SENDS_MAX) {
                 parts[several] = Some(part);
                 several += 1;
             }
@@ -133,7 +118,7 @@ impl Datagrams {
                 *size = part.bytes.len();
             }
             for &size in &sizes[..sent] {
-                self.trains.remove_part(size);
+                self.queue.remove_part(size);
             }
         }
     }
@@ -148,21 +133,6 @@ impl Datagrams {
         let ready = room.poll_write_ready(&mut cx).map(drop);
         self.room = ready.is_pending().then_some(room);
         ready
-    }
-
-    /// Drops the oldest of what waits; returns how many datagrams these were.
-    pub(crate) fn drop_oldest(&mut self) -> usize {
-        self.trains.drop_oldest()
-    }
-
-    /// Bytes that wait to be sent.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.trains.queued_bytes()
-    }
-
-    /// True if nothing waits to be sent.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.trains.is_empty()
     }
 }
 
@@ -180,6 +150,8 @@ fn note_sent(part: &Part<'_>, traffic: &mut Traffic) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn bound() -> (UdpSocket, SocketAddr) {
@@ -197,12 +169,12 @@ mod tests {
         let to: Vec<_> = (0..3).map(|_| bound()).collect();
         for length in [500, 500, 100, 500, 501, 1] {
             for (_, addr) in &to {
-                from.push(*addr, length, &mut counters, |out| {
+                from.queue.push(*addr, length, &mut counters, |out| {
                     out.extend_from_slice(&[7; 1000][..length]);
                 });
             }
         }
-        while !from.is_empty() {
+        while !from.queue.is_empty() {
             from.flush(&mut traffic, &mut counters);
             tokio::task::yield_now().await;
         }
@@ -224,9 +196,9 @@ mod tests {
         let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
         let to = bound();
         for _ in 0..3 {
-            from.push(to.1, 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
+            from.queue.push(to.1, 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
         }
-        while !from.is_empty() {
+        while !from.queue.is_empty() {
             from.flush(&mut traffic, &mut counters);
             tokio::task::yield_now().await;
         }

@@ -69,7 +69,7 @@ impl Driver {
                     Proof::Hinted => self.ask_for_proof(place),
                 }
             }
-            self.datagrams.fence();
+            self.datagrams.queue.fence();
         }
         self.queue_copy(to, record);
     }

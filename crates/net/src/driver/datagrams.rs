@@ -86,7 +86,7 @@ impl Driver {
                 self.queue_record(addr, header, message.wire_len(), |out| write(*message, out));
             }
             Content::Record(record) => {
-                self.datagrams.push(addr, record.len(), &mut self.chassis.counters, |out| {
+                self.datagrams.queue.push(addr, record.len(), &mut self.chassis.counters, |out| {
                     let from = out.len();
                     out.extend_from_slice(record);
                     header.write_session(&mut out[from..]);
@@ -145,7 +145,7 @@ impl Driver {
         write: impl FnOnce(&mut BytesMut),
     ) {
         let header = self.number(header).encode();
-        self.datagrams.push(to, HEADER_BYTES + bytes, &mut self.chassis.counters, |out| {
+        self.datagrams.queue.push(to, HEADER_BYTES + bytes, &mut self.chassis.counters, |out| {
             out.extend_from_slice(&header);
             write(out);
         });
@@ -153,7 +153,7 @@ impl Driver {
 
     /// Queues a copy of a record.
     pub(super) fn queue_copy(&mut self, to: SocketAddr, record: &[u8]) {
-        self.datagrams.push(to, record.len(), &mut self.chassis.counters, |out| {
+        self.datagrams.queue.push(to, record.len(), &mut self.chassis.counters, |out| {
             out.extend_from_slice(record);
         });
     }

@@ -94,7 +94,7 @@ impl Driver {
 
     /// Drops the oldest of the datagrams that wait for the socket.
     fn evict_datagrams(&mut self) -> bool {
-        let dropped = self.datagrams.drop_oldest();
+        let dropped = self.datagrams.queue.drop_oldest();
         self.chassis.counters.add(counters::MEMORY_DATAGRAM_DROPPED, dropped as u64);
         dropped > 0
     }

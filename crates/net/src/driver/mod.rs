@@ -409,7 +409,7 @@ impl Drive for Driver {
             records_bytes: self.records.bytes(),
             streams_bytes: self.peers.queued_bytes(),
             proofs_bytes: self.proofs.datagram_bytes(),
-            datagrams_bytes: self.datagrams.queued_bytes(),
+            datagrams_bytes: self.datagrams.queue.queued_bytes(),
         }
     }
 
@@ -422,7 +422,7 @@ impl Drive for Driver {
 
     fn is_flushed(&mut self) -> bool {
         let mut peers = self.peers.iter_mut();
-        self.datagrams.is_empty()
+        self.datagrams.queue.is_empty()
             && self.chassis.inputs_waiting() == 0
             && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
     }

@@ -420,7 +420,9 @@ impl FaceDriver {
             }
             allowance.spend(ip, bytes);
         }
-        self.datagrams.push(addr, bytes, &mut self.chassis.counters, |out| write(message, out));
+        self.datagrams
+            .queue
+            .push(addr, bytes, &mut self.chassis.counters, |out| write(message, out));
     }
 
     /// Counts a withheld datagram, and logs at most one warning a second for each reason.
@@ -495,7 +497,7 @@ impl Drive for FaceDriver {
     }
 
     fn held(&self) -> Held {
-        Held { datagrams_bytes: self.datagrams.queued_bytes(), ..Held::default() }
+        Held { datagrams_bytes: self.datagrams.queue.queued_bytes(), ..Held::default() }
     }
 
     fn begin_stop(&mut self, reply: Option<oneshot::Sender<Stopped>>) {
@@ -505,7 +507,7 @@ impl Drive for FaceDriver {
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.datagrams.is_empty() && self.chassis.inputs_waiting() == 0
+        self.datagrams.queue.is_empty() && self.chassis.inputs_waiting() == 0
     }
 
     fn abandon(&mut self) -> Stopped {
