@@ -1,5 +1,7 @@
 //! Tasks of the workspace, run as `cargo xtask TASK`.
 
+#![forbid(unsafe_code)]
+
 mod checks;
 mod chosen;
 mod compare;

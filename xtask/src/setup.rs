@@ -76,8 +76,7 @@ pub fn lab_possible() -> Result<(), String> {
 }
 
 fn is_root() -> bool {
-    // SAFETY: geteuid has no precondition and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+    rustix::process::geteuid().is_root()
 }
 
 fn missing() -> Vec<&'static Tool> {

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The root of the workspace.
@@ -188,7 +189,7 @@ pub fn paceline_of(
 
 /// Waits for the process and its output, or kills it and returns nothing.
 fn wait(child: Child, at_most: Duration) -> std::io::Result<Option<Output>> {
-    let pid = child.id() as libc::pid_t;
+    let pid = Pid::from_child(&child);
     let (done, ended) = std::sync::mpsc::channel();
     let waiting = std::thread::spawn(move || {
         let output = child.wait_with_output();
@@ -199,10 +200,10 @@ fn wait(child: Child, at_most: Duration) -> std::io::Result<Option<Output>> {
         Ok(output) => output.map(Some),
         Err(_) => {
             // The lab removes its network on SIGTERM; what does not end by it is killed.
-            for (signal, grace) in [(libc::SIGTERM, 5), (libc::SIGKILL, 5)] {
-                // SAFETY: the waiting thread has not reported, so the child is at most a zombie
-                // about to be reaped; the id cannot have been reused in that moment.
-                unsafe { libc::kill(pid, signal) };
+            for (signal, grace) in [(Signal::TERM, 5), (Signal::KILL, 5)] {
+                // The waiting thread has not reported, so the child is at most a zombie about to
+                // be reaped; the id cannot have been reused in that moment.
+                let _ = kill_process(pid, signal);
                 if ended.recv_timeout(Duration::from_secs(grace)).is_ok() {
                     let _ = waiting.join();
                     break;

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use paceline_netlab::{NetworkLab, Plan};
+use rustix::process::Signal;
 
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
@@ -192,9 +193,9 @@ fn pause() -> Result<Vec<Figure>, String> {
     sleep(Duration::from_secs(1));
     let paused = group.members[1].id;
     let before: BTreeSet<u32> = group.members.iter().map(|member| member.id).collect();
-    group.members[1].signal(libc::SIGSTOP);
+    group.members[1].signal(Signal::STOP);
     sleep(Duration::from_secs(2));
-    group.members[1].signal(libc::SIGCONT);
+    group.members[1].signal(Signal::CONT);
     let back = group.await_view(&group.all(), 4)?;
     sleep(Duration::from_secs(2));
     group.await_view(&group.all(), 4)?;

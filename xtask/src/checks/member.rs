@@ -9,6 +9,7 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use paceline_netlab::NetworkLab;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::shell::Build;
@@ -131,14 +132,14 @@ impl Member {
     }
 
     /// Sends it a signal.
-    pub fn signal(&self, signal: libc::c_int) {
-        // SAFETY: `kill` has no precondition; the child was not waited for, so its id is its own.
-        unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended by itself, which shows in its status.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     /// Asks it to leave and waits until it has.
     pub fn leave(&mut self) -> Result<(), String> {
-        self.signal(libc::SIGTERM);
+        self.signal(Signal::TERM);
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(10) {
             match self.child.try_wait() {

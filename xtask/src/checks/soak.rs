@@ -4,6 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Outcome;
 use super::bounds::{self, Bound, Figure};
 use crate::setup;
@@ -122,8 +124,8 @@ fn at_rest(nodes: &mut Vec<Child>, rest: Duration) -> Result<(f64, f64), String>
     let share = share.fold(0.0, f64::max) / rest.as_secs_f64();
     let mut bytes = 0.0;
     for node in nodes.drain(..) {
-        // SAFETY: `kill` has no precondition; the child was not waited for, so its id is its own.
-        unsafe { libc::kill(node.id() as libc::pid_t, libc::SIGTERM) };
+        // It may have ended by itself, which shows in its status.
+        let _ = kill_process(Pid::from_child(&node), Signal::TERM);
         let ended = node.wait_with_output().map_err(|error| error.to_string())?;
         if !ended.status.success() {
             return Err(format!("`paceline node` ended with {}", ended.status));
@@ -145,8 +147,7 @@ fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: f64 =
         fields.split_whitespace().skip(11).take(2).filter_map(|t| t.parse::<f64>().ok()).sum();
-    // SAFETY: sysconf has no precondition.
-    Ok(ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
+    Ok(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
 
 #[cfg(test)]
