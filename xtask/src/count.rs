@@ -15,12 +15,8 @@ struct Lines {
 }
 
 /// Prints the count, beside that of a revision if one is named.
-pub fn run(arguments: &[String]) -> Result<bool, String> {
-    let before = match arguments {
-        [] => None,
-        [revision] => Some(of_revision(revision)?),
-        [_, argument, ..] => return Err(format!("unexpected argument `{argument}`")),
-    };
+pub fn run(revision: Option<&str>) -> Result<bool, String> {
+    let before = revision.map(of_revision).transpose()?;
     let after = of_tree(root())?;
     let mut total = (Lines::default(), Lines::default());
     let crates: std::collections::BTreeSet<&String> =
@@ -155,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_revision_that_is_none_is_refused_by_its_name() {
-        let error = run(&["no-such-revision".into()]).unwrap_err();
+        let error = run(Some("no-such-revision")).unwrap_err();
         assert!(error.starts_with("no-such-revision: "), "{error}");
     }
 }

@@ -20,37 +20,73 @@ mod verify;
 
 use std::process::ExitCode;
 
-const HELP: &str = "\
-Tasks of the Paceline workspace.
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
-Usage: cargo xtask <TASK>
+use checks::Check;
+use chosen::Choice;
+use peers::Peer;
+use steps::Step;
 
-Tasks:
-  test [STEP..]      Everything a change must pass: setup, peers, fmt, clippy, docs, tidy, tests.
-                     With names, only those steps; `--list` prints them.
-  setup              Make sure `ip`, `tc` and `nft` are there for the network lab, and `python3`
-                     with venv for peers
-  peers [NAME..]     Install other implementations that ours is tried against, and print their
-                     interpreters. With names, only those; `--list` prints them.
-  tidy               Check the sources' form: sizes, leftovers, module docs, links, layers,
-                     circles of modules
-  tidy --count [REV] Count lines of source and of tests by crate; with a revision of git beside
-                     what they were there
-  digests [NAME..]   Run built-in scenarios in debug and release, with one thread and with many,
-                     typed and through the codec, and compare the digests of the runs
-  compare REVISION [NAME..] [--except NAME].. [--debug]
-                     Build a revision under target/compare and this tree, and compare what they do:
-                     digests, metrics and figures of scenarios, deliveries on sockets, totals of
-                     seeded tests (PACELINE_TEST_SEEDS of them, by default 200) and golden vectors.
-                     Names choose parts (vectors, scenarios, sockets, seeds), scenarios or suites;
-                     those after `--except`, and metrics, may differ
-  verify [NAME..]    The long checks: figures, soaks, many seeds, the network lab (root).
-                     With names, only those; `--list` prints them.
-  help               This text
+/// Tasks of the Paceline workspace.
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    after_help = EXIT_STATUS,
+    subcommand_value_name = "TASK",
+    subcommand_help_heading = "Tasks"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Option<Task>,
+}
 
+const EXIT_STATUS: &str = "\
 Exit status: 0 all passed, 1 something failed, 2 the task could not be understood, 3 nothing
-failed, but a check was left out because this machine cannot run it.
-";
+failed, but a check was left out because this machine cannot run it.";
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run everything a change must pass: formatting, form, tests, clippy, docs
+    Test(Choice<Step>),
+
+    /// Make sure that this machine has the tools of the network lab, and Python for peers
+    ///
+    /// These are `ip`, `tc`, `nft`, `iperf3`, and `python3` with venv.
+    Setup,
+
+    /// Install other implementations that ours is tried against; print their interpreters
+    Peers(Choice<Peer>),
+
+    /// Check the sources' form, or count their lines
+    ///
+    /// The form: sizes, leftovers, module docs, links, layers, circles of modules.
+    Tidy {
+        /// Count lines of source and of tests by crate; with a revision of git, beside those there
+        #[arg(long, value_name = "REVISION", num_args = 0..=1)]
+        count: Option<Option<String>>,
+    },
+
+    /// Compare the digests of scenarios that are built and driven in several ways
+    ///
+    /// In debug and release, with one thread and with many, typed and through the codec.
+    Digests {
+        /// Scenarios [default: all that are built in]
+        #[arg(value_name = "NAME")]
+        scenarios: Vec<String>,
+    },
+
+    /// Compare what this tree does with what a revision of it does
+    ///
+    /// Builds the revision under target/compare, and this tree. What is compared: digests, metrics
+    /// and figures of scenarios, deliveries on sockets, totals of seeded tests
+    /// (PACELINE_TEST_SEEDS of them, by default 200) and golden vectors.
+    Compare(compare::Options),
+
+    /// Run the long checks: figures, soaks, many seeds, the network lab (root)
+    Verify(Choice<Check>),
+}
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,45 +115,69 @@ impl From<bool> for Ended {
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (task, rest) = match arguments.split_first() {
-        Some((task, rest)) => (task.as_str(), rest),
-        None => ("help", &[] as &[String]),
-    };
-    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
-        print!("{HELP}");
-        return ExitCode::SUCCESS;
-    }
-    let outcome = match task {
-        "test" => steps::test(rest).map(Ended::from),
-        "setup" => no_arguments(rest).map(|()| setup::setup()).map(Ended::from),
-        "peers" => peers::run(rest).map(Ended::from),
-        "tidy" => match rest {
-            [] => Ok(tidy::run().into()),
-            [option, revision @ ..] if option == "--count" => count::run(revision).map(Ended::from),
-            [argument, ..] => Err(format!("unexpected argument `{argument}`")),
-        },
-        "digests" => digests::run(rest).map(Ended::from),
-        "compare" => compare::run(rest).map(Ended::from),
-        "verify" => verify::run(rest),
-        "help" | "--help" | "-h" => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| {
+        if error.kind() == ErrorKind::InvalidSubcommand {
+            // The error itself names similar tasks only.
+            eprintln!("{}", Arguments::command().render_help());
         }
-        other => Err(format!("there is no task `{other}`")),
+        error.exit()
+    });
+    let Some(task) = arguments.task else {
+        // Fails only where standard output is closed.
+        let _ = Arguments::command().print_help();
+        return ExitCode::SUCCESS;
+    };
+    let outcome = match task {
+        Task::Test(steps) => Ok(steps::test(&steps).into()),
+        Task::Setup => Ok(setup::setup().into()),
+        Task::Peers(peers) => Ok(peers::run(&peers).into()),
+        Task::Tidy { count: None } => Ok(tidy::run().into()),
+        Task::Tidy { count: Some(revision) } => count::run(revision.as_deref()).map(Ended::from),
+        Task::Digests { scenarios } => Ok(digests::run(&scenarios).into()),
+        Task::Compare(options) => compare::run(options).map(Ended::from),
+        Task::Verify(checks) => Ok(verify::run(&checks)),
     };
     match outcome {
         Ok(ended) => ExitCode::from(ended.status()),
-        Err(misuse) => {
-            eprintln!("xtask: {misuse}\n\n{HELP}");
-            ExitCode::from(2)
-        }
+        Err(misuse) => Arguments::command().error(ErrorKind::ValueValidation, misuse).exit(),
     }
 }
 
-fn no_arguments(rest: &[String]) -> Result<(), String> {
-    match rest.first() {
-        None => Ok(()),
-        Some(argument) => Err(format!("unexpected argument `{argument}`")),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is printed for a command line that is refused.
+    fn misuse(line: &str) -> String {
+        let arguments = ["xtask"].into_iter().chain(line.split_whitespace());
+        match Arguments::try_parse_from(arguments) {
+            Ok(_) => panic!("`{line}` is accepted"),
+            Err(error) => {
+                assert_eq!(error.exit_code(), 2, "{line}");
+                error.to_string()
+            }
+        }
+    }
+
+    #[test]
+    fn clap_accepts_the_definition_of_the_arguments() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_unknown_part_is_refused_with_the_known_ones() {
+        let step = misuse("test clipy");
+        assert!(step.contains("'clipy'") && step.contains("clippy, doc"), "{step}");
+        let check = misuse("verify fmt");
+        assert!(check.contains("'fmt'") && check.contains("reproduce, tour"), "{check}");
+    }
+
+    #[test]
+    fn arguments_that_a_task_does_not_take_are_refused() {
+        for line in
+            ["tset", "setup now", "tidy --count HEAD now", "compare", "compare HEAD --excpt x"]
+        {
+            misuse(line);
+        }
     }
 }

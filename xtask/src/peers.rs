@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::chosen::{Named, chosen};
+use crate::chosen::{Choice, Named};
 use crate::shell::{root, target_folder};
 
 /// The oldest Python that the pinned releases support.
@@ -51,9 +51,13 @@ pub static NS3: Peer = Peer {
     made: OnceLock::new(),
 };
 
-const PEERS: [&Peer; 2] = [&PYTHON_NDN, &NS3];
+impl Named for Peer {
+    const PLACEHOLDER: &'static str = "NAME";
 
-impl Named for &Peer {
+    fn all() -> Vec<&'static Peer> {
+        vec![&PYTHON_NDN, &NS3]
+    }
+
     fn name(&self) -> &'static str {
         self.name
     }
@@ -76,10 +80,10 @@ impl Peer {
 }
 
 /// Makes the named environments, or all, and prints where their interpreters are.
-pub fn run(names: &[String]) -> Result<bool, String> {
-    let Some(chosen) = chosen("peer", &PEERS, names)? else { return Ok(true) };
-    let made: Vec<bool> = chosen.into_iter().map(|peer| make(peer)).collect();
-    Ok(made.into_iter().all(|made| made))
+pub fn run(choice: &Choice<Peer>) -> bool {
+    let Some(chosen) = choice.parts() else { return true };
+    let made: Vec<bool> = chosen.into_iter().map(make).collect();
+    made.into_iter().all(|made| made)
 }
 
 /// Makes one environment, and says what came of it.
@@ -176,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_installed_is_pinned_by_version_and_hash() {
-        for peer in PEERS {
+        for peer in Peer::all() {
             let text = fs::read_to_string(root().join(peer.requirements)).unwrap();
             let is_named = |line: &&str| !line.starts_with([' ', '#']) && !line.is_empty();
             let mut lines = text.lines().peekable();

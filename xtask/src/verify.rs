@@ -4,18 +4,18 @@
 use std::time::Instant;
 
 use crate::Ended;
-use crate::checks::{CHECKS, Outcome};
-use crate::chosen::chosen;
+use crate::checks::{Check, Outcome};
+use crate::chosen::Choice;
 use crate::shell::Build;
 use crate::table;
 
 /// Runs the named checks, or all. Where none failed and some were left out, the result is not
 /// certain: [`Ended::Uncertain`].
-pub fn run(names: &[String]) -> Result<Ended, String> {
-    let Some(chosen) = chosen("check", CHECKS, names)? else { return Ok(Ended::Passed) };
+pub fn run(choice: &Choice<Check>) -> Ended {
+    let Some(chosen) = choice.parts() else { return Ended::Passed };
     if let Err(error) = Build::Release.build() {
         println!("{error}");
-        return Ok(Ended::Failed);
+        return Ended::Failed;
     }
     let (mut passed, mut failed, mut left_out) = (0, 0, Vec::new());
     let mut rows = Vec::new();
@@ -51,7 +51,7 @@ pub fn run(names: &[String]) -> Result<Ended, String> {
     if !left_out.is_empty() {
         println!("left out, so not certain: {}", left_out.join(", "));
     }
-    Ok(ended(failed, left_out.len()))
+    ended(failed, left_out.len())
 }
 
 fn ended(failed: usize, left_out: usize) -> Ended {

@@ -36,6 +36,12 @@ pub struct Check {
 }
 
 impl Named for Check {
+    const PLACEHOLDER: &'static str = "CHECK";
+
+    fn all() -> Vec<&'static Check> {
+        CHECKS.iter().collect()
+    }
+
     fn name(&self) -> &'static str {
         self.name
     }
@@ -46,7 +52,7 @@ impl Named for Check {
 }
 
 /// Every check, in the order of a full run.
-pub const CHECKS: &[Check] = &[
+const CHECKS: &[Check] = &[
     Check {
         name: "reproduce",
         what: "the papers' figures at full size, each inside its band",

@@ -10,6 +10,7 @@ mod vectors;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::Args;
 use serde_json::Value;
 
 use crate::checks::seeded_suites;
@@ -24,35 +25,28 @@ const OF_THE_RUN: &[&str] = &["wall_s", "folder"];
 const PARTS: &[&str] = &["vectors", "scenarios", "sockets", "seeds"];
 
 /// What the command line asks for.
-struct Options {
+#[derive(Args)]
+pub struct Options {
+    /// The revision to compare with
     revision: String,
-    /// Parts, scenarios and suites; empty for all.
+
+    /// Only these parts (vectors, scenarios, sockets, seeds), scenarios or suites [default: all]
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Rows, metrics and figures that may differ.
-    except: BTreeSet<String>,
-    build: Build,
+
+    /// A row, a metric or a figure that may differ; can be repeated
+    #[arg(long, value_name = "NAME")]
+    except: Vec<String>,
+
+    /// Build both with the dev profile
+    #[arg(long)]
+    debug: bool,
 }
 
 impl Options {
-    fn parse(arguments: &[String]) -> Result<Options, String> {
-        let mut build = Build::Release;
-        let (mut plain, mut except) = (Vec::new(), BTreeSet::new());
-        let mut rest = arguments.iter();
-        while let Some(argument) = rest.next() {
-            match argument.as_str() {
-                "--debug" => build = Build::Debug,
-                "--except" => {
-                    except.insert(rest.next().ok_or("`--except` needs a name")?.clone());
-                }
-                option if option.starts_with('-') => {
-                    return Err(format!("there is no option `{option}`"));
-                }
-                _ => plain.push(argument.clone()),
-            }
-        }
-        let (revision, names) =
-            plain.split_first().ok_or("`compare` needs the revision to compare with")?;
-        Ok(Options { revision: revision.clone(), names: names.to_vec(), except, build })
+    /// The profile to build with.
+    fn build(&self) -> Build {
+        if self.debug { Build::Debug } else { Build::Release }
     }
 
     /// Whether a row of a part is requested.
@@ -62,7 +56,8 @@ impl Options {
 
     /// Whether a difference was announced: its row, or the metric or figure that it is in.
     fn excepts(&self, row: &str, difference: &Difference) -> bool {
-        self.except.contains(row) || difference.path.iter().any(|key| self.except.contains(key))
+        let mut except = self.except.iter();
+        except.any(|name| name == row || difference.path.contains(name))
     }
 }
 
@@ -91,10 +86,9 @@ struct Comparison {
 }
 
 /// Builds a revision and this tree, and compares what they do.
-pub fn run(arguments: &[String]) -> Result<bool, String> {
-    let options = Options::parse(arguments)?;
-    let base = Tree::at(&options.revision, options.build)?;
-    let here = Tree::here(options.build)?;
+pub fn run(options: Options) -> Result<bool, String> {
+    let base = Tree::at(&options.revision, options.build())?;
+    let here = Tree::here(options.build())?;
     let is_equal = true;
     let mut comparison = Comparison { options, base, here, rows: Vec::new(), is_equal };
     match comparison.compare() {
@@ -337,13 +331,14 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Command, FromArgMatches};
     use serde_json::json;
 
     use super::*;
 
-    fn options(line: &str) -> Result<Options, String> {
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        Options::parse(&arguments)
+    fn options(line: &str) -> Result<Options, clap::Error> {
+        let command = Options::augment_args(Command::new("compare").no_binary_name(true));
+        Options::from_arg_matches(&command.try_get_matches_from(line.split_whitespace())?)
     }
 
     #[test]
@@ -381,10 +376,10 @@ mod tests {
     #[test]
     fn the_command_line_names_a_revision_and_what_to_compare() {
         let all = options("main").unwrap();
-        assert!(all.has("seeds", "chain_seeds") && all.build == Build::Release);
+        assert!(all.has("seeds", "chain_seeds") && all.build() == Build::Release);
         let some = options("--debug main vectors chain/ten").unwrap();
         assert!(some.has("vectors", "vectors") && some.has("sockets", "chain/ten"));
-        assert!(!some.has("seeds", "chain_seeds") && some.build == Build::Debug);
+        assert!(!some.has("seeds", "chain_seeds") && some.build() == Build::Debug);
         assert!(options("").is_err() && options("main --excpt x").is_err());
     }
 }
