@@ -5,7 +5,7 @@ use std::time::Duration;
 use paceline_lab::LabError;
 use paceline_lab::scenario::{Scenario, Table};
 use paceline_proto::core::Loss;
-use paceline_proto::slingshot::{Code, Order, Rate, tuner};
+use paceline_proto::slingshot::{Order, Rate, tuner};
 
 use super::overlap::Overlap;
 use super::plan::{Plan, Spacing};
@@ -138,19 +138,12 @@ impl Settings {
         let is_one_group = self.plan.overlap().is_none();
         let config = self.setup.repairs().filter(|_| !self.is_bursty && is_one_group)?;
         let Rate { r, c } = config.rate();
-        let bins = match config.code() {
-            Code::Xor { stagger } => stagger,
-            Code::Rlc { .. } => 1,
-        };
+        let bins = config.code().bins();
         let filled_after = (r * bins) as f64 / self.conditions.packets_per_second;
         if config.flush_after().is_some_and(|after| after.as_secs_f64() < filled_after) {
             return None;
         }
-        let (code, bins) = match config.code() {
-            Code::Xor { stagger } => (tuner::Code::Xor, stagger),
-            Code::Rlc { window } => (tuner::Code::Linear { window: window as u16 }, 1),
-        };
-        let setting = tuner::Setting { r: r as u8, c: c as u8, code };
+        let setting = tuner::Setting { r: r as u8, c: c as u8, code: config.code().for_tuner() };
         // Each of several bins sees its share of the packets.
         let packets_per_second = self.conditions.packets_per_second / bins as f64;
         let conditions = tuner::Conditions { packets_per_second, ..self.conditions };

@@ -52,15 +52,15 @@ pub enum Code {
 
 impl Code {
     /// Bins that the packets of a region go to in turn.
-    pub(super) fn bins(self) -> usize {
+    pub fn bins(self) -> usize {
         match self {
             Code::Xor { stagger } => stagger,
             Code::Rlc { .. } => 1,
         }
     }
 
-    /// As the tuner knows it, to which bins in turn are one.
-    pub(super) fn for_tuner(self) -> tuner::Code {
+    /// The code as the tuner's closed forms know it, which have one bin.
+    pub fn for_tuner(self) -> tuner::Code {
         match self {
             Code::Xor { .. } => tuner::Code::Xor,
             Code::Rlc { window } => tuner::Code::Linear { window: window as u16 },
