@@ -64,6 +64,7 @@ mod tcp;
 mod timely_canaries;
 mod timely_seeds;
 mod timely_swarm;
+mod transcripts;
 mod walk_canaries;
 mod walk_cut_seeds;
 mod walk_distribution;
