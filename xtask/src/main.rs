@@ -16,6 +16,7 @@ mod supply;
 mod table;
 mod tally;
 mod tidy;
+mod venv;
 mod verify;
 
 use std::process::ExitCode;

@@ -234,7 +234,7 @@ fn tests(begun: impl FnOnce()) -> Tally {
     let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
     let peer = &peers::PYTHON_NDN;
     // Without it its tests skip, and the step `peers` has failed.
-    match peer.interpreter() {
+    match peer.venv.interpreter() {
         Ok(interpreter) => {
             command.env(peer.variable, interpreter);
         }
