@@ -11,6 +11,7 @@ mod modules;
 mod peers;
 mod setup;
 mod shell;
+mod spelling;
 mod steps;
 mod supply;
 mod table;
@@ -49,7 +50,7 @@ failed, but a check was left out because this machine cannot run it.";
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run everything a change must pass: formatting, form, tests, clippy, docs
+    /// Run everything a change must pass: formatting, form, spelling, tests, clippy, docs
     Test(Choice<Step>),
 
     /// Make sure that this machine has the tools of the network lab, and Python for peers

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::chosen::{Choice, Named};
 use crate::shell::{answers, cargo};
 use crate::tally::{Tally, run_tests_and};
-use crate::{peers, setup, supply, table, tidy};
+use crate::{peers, setup, spelling, supply, table, tidy};
 
 /// A step that a change must pass.
 pub struct Step {
@@ -81,6 +81,12 @@ const STEPS: &[Step] = &[
         what: "the sources' form",
         budget_s: 5,
         run: Run::Call(|| Tally::one(tidy::run())),
+    },
+    Step {
+        name: "typos",
+        what: "spelling of sources and docs, by typos",
+        budget_s: 20,
+        run: Run::Call(|| Tally::one(spelling::check())),
     },
     Step {
         name: "build",

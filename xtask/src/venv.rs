@@ -42,6 +42,11 @@ impl Venv {
         });
         made.as_deref().map_err(Clone::clone)
     }
+
+    /// A program of a package in the environment, which is made first as well.
+    pub fn program(&self, name: &str) -> Result<PathBuf, String> {
+        Ok(self.interpreter()?.with_file_name(name))
+    }
 }
 
 /// Makes a virtual environment in `folder` with what the file names, or takes the one that is
@@ -127,10 +132,11 @@ fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::peers::{NS3, PYTHON_NDN};
+    use crate::spelling::TYPOS;
 
     #[test]
     fn what_is_installed_is_pinned_by_version_and_hash() {
-        for requirements in [&PYTHON_NDN.venv, &NS3.venv].map(|venv| venv.requirements) {
+        for requirements in [&PYTHON_NDN.venv, &NS3.venv, &TYPOS].map(|venv| venv.requirements) {
             let text = fs::read_to_string(root().join(requirements)).unwrap();
             let is_named = |line: &&str| !line.starts_with([' ', '#']) && !line.is_empty();
             let mut lines = text.lines().peekable();
