@@ -15,7 +15,7 @@ pub(crate) const KIB: usize = 1 << 10;
 /// 1,048,576 bytes.
 pub(crate) const MIB: usize = 1 << 20;
 /// The shortest time above zero: the lower bound of a time that has to pass.
-pub(crate) const ABOVE_ZERO: Duration = Duration::from_nanos(1);
+pub const ABOVE_ZERO: Duration = Duration::from_nanos(1);
 
 /// The value of a knob.
 #[derive(Clone, Copy, Debug)]
@@ -254,7 +254,7 @@ impl ConfigError {
     }
 
     /// `Ok` if the rule holds, else an error about this knob.
-    pub(crate) fn unless(
+    pub fn unless(
         holds: bool,
         knob: &'static str,
         value: impl Setting,
@@ -410,6 +410,8 @@ pub const fn kind_of(kind: Kind, unit: &str) -> Kind {
 }
 
 /// Gives an enum the words by which scenario files and tables name its variants.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! words {
     ($type:ty { $($word:literal => $variant:ident),* $(,)? }) => {
         impl $crate::core::knobs::Setting for $type {
@@ -435,7 +437,8 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+#[doc(inline)]
+pub use words;
 
 /// Declares a configuration: struct, defaults, checks, and its knobs as data.
 ///
@@ -457,6 +460,8 @@ pub(crate) use words;
 /// and a literal after the struct's name goes before the names of its knobs. `[unit]` says what a
 /// number counts; `[unit; library]` keeps a knob out of scenario files. Fields of `with` are no
 /// knobs. `rules` check the knobs against each other, after their ranges.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! knobs {
     (
         $(#[$attr:meta])*
@@ -614,7 +619,8 @@ macro_rules! knobs {
     (@range $type:ty, $range:expr) => { $crate::core::knobs::range_of::<$type>(&($range)) };
     (@range $type:ty) => { $crate::core::knobs::Range::ANY };
 }
-pub(crate) use knobs;
+#[doc(inline)]
+pub use knobs;
 
 #[cfg(test)]
 mod tests {

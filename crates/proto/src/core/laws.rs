@@ -1,54 +1,83 @@
 //! Properties of every encoding, for the tests of each protocol's messages.
+//!
+//! [`laws!`] makes them the property tests of a protocol, which need the crate `proptest`. Nothing
+//! else calls this module.
 
 use std::fmt::Debug;
 
 use bytes::Bytes;
-use proptest::prelude::*;
+use thiserror::Error;
 
-use super::field::{Field, MessageRow};
-use super::{DecodeError, Rng, Wire, decode_exact, encode_to_bytes};
+use super::field::MessageRow;
+use super::{DecodeError, Wire, decode_exact, encode_to_bytes};
 
-type Checked = Result<(), TestCaseError>;
+/// A property that does not hold, with the values that show it.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Broken(String);
 
 /// Messages, or parts of them, as their declaration draws them.
-pub(crate) fn any_of<M: Field + Debug>() -> impl Strategy<Value = M> {
-    any::<u64>().prop_map(|seed| M::any(&mut Rng::new(seed, 0)))
+#[cfg(test)]
+pub(crate) fn any_of<M: super::field::Field + Debug>()
+-> impl proptest::strategy::Strategy<Value = M> {
+    use proptest::prelude::*;
+    any::<u64>().prop_map(|seed| M::any(&mut super::Rng::new(seed, 0)))
 }
 
-pub(crate) fn decode<M: Wire>(bytes: &[u8]) -> Result<M, DecodeError> {
+/// The message of these bytes.
+///
+/// # Errors
+/// As [`decode_exact`].
+pub fn decode<M: Wire>(bytes: &[u8]) -> Result<M, DecodeError> {
     decode_exact(Bytes::copy_from_slice(bytes))
 }
 
-pub(crate) fn hex(message: &impl Wire) -> String {
+/// A message's bytes as hexadecimal digits, in which tests hold encodings.
+pub fn hex(message: &impl Wire) -> String {
     encode_to_bytes(message).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A message is as long as it says, and is read and written again as it was.
-pub(crate) fn survives<M: Wire + Debug + PartialEq>(message: &M) -> Checked {
+///
+/// # Errors
+/// If it is not.
+pub fn survives<M: Wire + Debug + PartialEq>(message: &M) -> Result<(), Broken> {
     let bytes = encode_to_bytes(message);
-    prop_assert_eq!(bytes.len(), message.wire_len());
+    let (length, told) = (bytes.len(), message.wire_len());
+    ensure(length == told, || format!("{length} bytes, {told} announced: {message:?}"))?;
     let decoded = decode(&bytes);
-    prop_assert_eq!(decoded.as_ref(), Ok(message));
-    prop_assert_eq!(encode_to_bytes::<M>(&decoded.unwrap()), bytes);
-    Ok(())
+    ensure(decoded.as_ref() == Ok(message), || format!("{decoded:?}, expected {message:?}"))?;
+    let again = decoded.map(|decoded: M| encode_to_bytes(&decoded));
+    ensure(again.as_ref() == Ok(&bytes), || format!("{again:?}, expected {bytes:?}"))
 }
 
 /// It is refused wherever it is cut short, and if it goes on.
-pub(crate) fn ends_where_it_ends<M: Wire>(message: &M) -> Checked {
+///
+/// # Errors
+/// If it is accepted.
+pub fn ends_where_it_ends<M: Wire>(message: &M) -> Result<(), Broken> {
     let bytes = encode_to_bytes(message);
-    for len in 0..bytes.len() {
-        prop_assert!(decode::<M>(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
+    for length in 0..bytes.len() {
+        let is_refused = decode::<M>(&bytes[..length]).is_err();
+        ensure(is_refused, || format!("{length} of {} bytes are a message", bytes.len()))?;
     }
-    prop_assert!(decode::<M>(&[&bytes[..], &[0]].concat()).is_err());
-    Ok(())
+    let is_refused = decode::<M>(&[&bytes[..], &[0]].concat()).is_err();
+    ensure(is_refused, || "a message with a byte behind it is a message".to_owned())
 }
 
 /// Bytes are a message in its only form, or refused.
-pub(crate) fn has_one_form<M: Wire>(bytes: &[u8]) -> Checked {
-    if let Ok(message) = decode::<M>(bytes) {
-        prop_assert_eq!(&encode_to_bytes(&message)[..], bytes);
-    }
-    Ok(())
+///
+/// # Errors
+/// If they are another form of a message.
+pub fn has_one_form<M: Wire>(bytes: &[u8]) -> Result<(), Broken> {
+    decode::<M>(bytes).map_or(Ok(()), |message| {
+        let form = encode_to_bytes(&message);
+        ensure(form == bytes, || format!("{bytes:?}, another form of {form:?}"))
+    })
+}
+
+fn ensure(holds: bool, broken: impl FnOnce() -> String) -> Result<(), Broken> {
+    if holds { Ok(()) } else { Err(Broken(broken())) }
 }
 
 /// Checks the tables of messages in a page of the documentation, which begin with the columns tag,
@@ -57,7 +86,10 @@ pub(crate) fn has_one_form<M: Wire>(bytes: &[u8]) -> Checked {
 ///
 /// A cell of fields in prose, such as `the frame below`, is not compared; nor is what the bytes
 /// have beside the fewest.
-pub(crate) fn documented(rows: &[MessageRow], page: &str) -> Vec<u8> {
+///
+/// # Panics
+/// If a row says something else.
+pub fn documented(rows: &[MessageRow], page: &str) -> Vec<u8> {
     let (mut tags, mut is_in_table) = (Vec::new(), false);
     for line in page.lines() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -80,7 +112,10 @@ pub(crate) fn documented(rows: &[MessageRow], page: &str) -> Vec<u8> {
 }
 
 /// The section of a page under a heading, up to the next heading of its level or above.
-pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
+///
+/// # Panics
+/// If the page has no such heading.
+pub fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     let level = heading.len() - heading.trim_start_matches('#').len();
     let begin = page.find(&format!("\n{heading}\n")).expect("a heading of the page");
     let rest = &page[begin + heading.len() + 2..];
@@ -91,7 +126,9 @@ pub(crate) fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 }
 
 /// What every encoding keeps, as property tests: of a strategy that draws messages, and of bytes
-/// behind these tags.
+/// behind these tags. The crate that uses it depends on `proptest`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! laws {
     ($Message:ty, $any_message:expr, $tags:expr) => {
         proptest::proptest! {
@@ -128,4 +165,5 @@ macro_rules! laws {
     };
 }
 
-pub(crate) use laws;
+#[doc(inline)]
+pub use laws;

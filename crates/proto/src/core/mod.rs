@@ -1,11 +1,10 @@
 //! A protocol's view of its environment: clock, names, messages, and an outbox to write into.
 
 mod counters;
-pub(crate) mod field;
+pub mod field;
 mod instant;
 pub mod knobs;
-#[cfg(test)]
-pub(crate) mod laws;
+pub mod laws;
 mod link;
 mod membership;
 mod node;

@@ -3,7 +3,6 @@ use std::ops::{Add, BitXor, Sub};
 
 use bytes::{Buf, BufMut, Bytes};
 
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{Field, check_room};
 use crate::core::{DecodeError, NodeId, Payload, mix};
@@ -207,7 +206,6 @@ impl Field for Key {
         Ok(Key::from_bytes(key))
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Key {
         Key { high: rng.next_u64(), middle: rng.next_u64(), low: rng.next_u32() }
     }

@@ -7,7 +7,6 @@ use super::{
     Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
     keep_nearest,
 };
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{Field, wire};
 use crate::core::{DecodeError, NodeId, Payload, split, take_u8};
@@ -122,7 +121,6 @@ impl Field for KoordeWalk {
         Ok(KoordeWalk::Imaginary { prefix, left, side })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> KoordeWalk {
         let left = rng.below(BITS_MAX + 1) as u8;
         let prefix = rng.next_u64().checked_shr(64 - u32::from(left)).unwrap_or(0);

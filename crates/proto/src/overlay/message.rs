@@ -9,7 +9,6 @@ use super::record::{
 };
 use super::walk::{By, Walks};
 use super::{Key, Topic, Walk};
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{
     Address, Field, Late, Length, List, check_room, fields, messages, take_count,
@@ -436,7 +435,6 @@ impl<W: Walks> Field<Found> for By<W> {
         Ok(found)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Found {
         let (exchange, range) = (u32::any(rng), Range::any(rng));
         let (segments, ended, nodes, walks) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -456,7 +454,6 @@ impl<W: Walks> Field<Found> for By<W> {
         found
     }
 
-    #[cfg(test)]
     fn layout(_: &str) -> String {
         "exchange 4, whether 1, range 20, range 20, count 2, (targets 2, nodes 1, \
          an answer for each target or node 4 each and a walk for each target) each, values of ended"

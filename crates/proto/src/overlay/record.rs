@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-#[cfg(test)]
 use crate::core::Rng;
 use bytes::{BufMut, Bytes};
 
@@ -271,7 +270,6 @@ impl Field for PutAnswer {
         })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> PutAnswer {
         let code = rng.below(9) as u8;
         let copies = if matches!(code, 0 | 8) { u8::any(rng) } else { 0 };

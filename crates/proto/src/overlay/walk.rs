@@ -3,7 +3,6 @@ use std::marker::PhantomData;
 use bytes::{BufMut, Bytes};
 
 use super::{KoordeWalk, Leg};
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::Field;
 use crate::core::{DecodeError, Payload};
@@ -52,7 +51,6 @@ pub(crate) struct By<W>(PhantomData<W>);
 pub(crate) trait Walks: Sized {
     fn take(bytes: &mut Bytes) -> Result<Walk, DecodeError>;
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Walk;
 }
 
@@ -79,12 +77,10 @@ impl<W: Walks> Field<Walk> for By<W> {
         W::take(bytes)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Walk {
         W::any(rng)
     }
 
-    #[cfg(test)]
     fn layout(_: &str) -> String {
         "walk 0 to 9".to_owned()
     }
@@ -96,7 +92,6 @@ impl Walks for () {
         Ok(Walk::None)
     }
 
-    #[cfg(test)]
     fn any(_: &mut Rng) -> Walk {
         Walk::None
     }
@@ -108,7 +103,6 @@ impl Walks for Leg {
         <Leg as Field>::take(bytes, "walk").map(Walk::Leg)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Walk {
         Walk::Leg(<Leg as Field>::any(rng))
     }
@@ -120,7 +114,6 @@ impl Walks for KoordeWalk {
         <KoordeWalk as Field>::take(bytes, "walk").map(Walk::Koorde)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Walk {
         Walk::Koorde(<KoordeWalk as Field>::any(rng))
     }

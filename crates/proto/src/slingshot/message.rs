@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{ChecksumBefore, ChecksumBehind, Field, Summed, fields, messages};
 use crate::core::{DecodeError, GroupId, Payload, ViewId, mix, split, take_u8, take_u32};
@@ -176,7 +175,6 @@ impl Field for Names {
         Ok(Names(bytes.split_to(Names::bytes(names, groups))))
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Names {
         let mut names = NamesBuilder::default();
         for _ in 0..=rng.below(40) {
@@ -186,7 +184,6 @@ impl Field for Names {
         names.build()
     }
 
-    #[cfg(test)]
     fn layout(_: &str) -> String {
         "groups 1, group 4 each, names 1, (place 1 if groups > 1, rank 2, seq 4, checksum 4) each"
             .to_owned()

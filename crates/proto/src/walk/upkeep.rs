@@ -8,7 +8,6 @@ use super::config::{BundleConfig, Discipline, PassConfig, QueueConfig};
 use super::graph::Vertex;
 use super::part::{Given, Outcome, Owners, Reception};
 use super::rows::{Change, OwnRow};
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{Address, Field, List, fields};
 use crate::core::{DecodeError, NodeId, Payload, split, take_u8, take_u16, take_u32, take_u64};
@@ -170,7 +169,6 @@ impl Field for Opening {
         Ok(Opening { plan, replaces: flags & REPLACES != 0 })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Opening {
         let any_pass = |rng: &mut Rng| {
             let min_th = rng.below(1000) as usize;
@@ -229,7 +227,6 @@ impl Field for Given {
         Ok(Given { vertex, epoch, version, row })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Given {
         let (mut targets, weights, labels) = any_edges(rng);
         targets.sort_unstable();
@@ -291,7 +288,6 @@ impl Field for Chunk {
         Ok(Chunk { from, owners, degrees, is_cut, moved, targets, weights, labels })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Chunk {
         let (targets, mut weights, mut labels) = any_edges(rng);
         if bool::any(rng) {
@@ -313,7 +309,6 @@ impl Field for Chunk {
     }
 }
 
-#[cfg(test)]
 fn any_edges(rng: &mut Rng) -> Edges {
     let edges: Vec<(Vertex, f32, u8)> = (0..rng.below(20))
         .map(|_| (u32::any(rng), (rng.unit() * 1e6) as f32, u8::any(rng)))

@@ -1,4 +1,6 @@
 /// The layout of a field: that which is named, or the type's own.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! layout_of {
     ($type:ty) => {
         $type
@@ -15,6 +17,8 @@ macro_rules! layout_of {
 }
 
 /// Gives a type that has a form the trait of messages.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! wire {
     ($Name:ty) => {
         impl $crate::core::Wire for $Name {
@@ -24,12 +28,17 @@ macro_rules! wire {
             }
 
             #[inline]
-            fn encode(&self, head: &mut bytes::BytesMut) -> Option<&$crate::core::Payload> {
+            fn encode(
+                &self,
+                head: &mut $crate::core::field::bytes::BytesMut,
+            ) -> Option<&$crate::core::Payload> {
                 <$Name as $crate::core::field::Field>::put(self, head)
             }
 
             #[inline]
-            fn decode(bytes: &mut bytes::Bytes) -> Result<$Name, $crate::core::DecodeError> {
+            fn decode(
+                bytes: &mut $crate::core::field::bytes::Bytes,
+            ) -> Result<$Name, $crate::core::DecodeError> {
                 <$Name as $crate::core::field::Field>::take(bytes, "message")
             }
         }
@@ -60,6 +69,8 @@ macro_rules! wire {
 /// After the fields of a struct or a variant, `; .. name` stands for the part of one of them that
 /// follows them all, see [`Late`](super::Late). The form of `struct Name by Form<W: Bound>` is
 /// that of the layout `Form<W>`, whose `W` the fields may name: one type with several forms.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! fields {
     (
         $(#[$meta:meta])*
@@ -119,7 +130,7 @@ macro_rules! fields {
             #[inline]
             fn put<'a>(
                 value: &'a $Name,
-                head: &mut impl bytes::BufMut,
+                head: &mut impl $crate::core::field::bytes::BufMut,
             ) -> Option<&'a $crate::core::Payload> {
                 let payload = None;
                 $(
@@ -136,7 +147,7 @@ macro_rules! fields {
 
             #[inline]
             fn take(
-                bytes: &mut bytes::Bytes,
+                bytes: &mut $crate::core::field::bytes::Bytes,
                 _: &'static str,
             ) -> Result<$Name, $crate::core::DecodeError> {
                 $(
@@ -156,7 +167,7 @@ macro_rules! fields {
                 Ok(taken)
             }
 
-            #[cfg(test)]
+            #[inline]
             fn any(rng: &mut $crate::core::Rng) -> $Name {
                 #[allow(unused_mut, reason = "most structs have no field that is computed")]
                 let mut any = $crate::core::field::any_that(
@@ -175,7 +186,7 @@ macro_rules! fields {
                 any
             }
 
-            #[cfg(test)]
+            #[inline]
             fn layout(_: &str) -> String {
                 [$(
                     <$crate::core::field::layout_of!($type $(as $layout)?)
@@ -289,7 +300,7 @@ macro_rules! fields {
             #[inline]
             fn put<'a>(
                 value: &'a $Name,
-                head: &mut impl bytes::BufMut,
+                head: &mut impl $crate::core::field::bytes::BufMut,
             ) -> Option<&'a $crate::core::Payload> {
                 <Self as $crate::core::field::Tagged<$Name>>
                     ::put_tagged(value, head, |tag, head| head.put_u8(tag))
@@ -297,14 +308,14 @@ macro_rules! fields {
 
             #[inline]
             fn take(
-                bytes: &mut bytes::Bytes,
+                bytes: &mut $crate::core::field::bytes::Bytes,
                 _: &'static str,
             ) -> Result<$Name, $crate::core::DecodeError> {
                 let tag = $crate::core::take_u8(bytes)?;
                 <Self as $crate::core::field::Tagged<$Name>>::take_tagged(tag, bytes)
             }
 
-            #[cfg(test)]
+            #[inline]
             fn any(rng: &mut $crate::core::Rng) -> $Name {
                 let variants: &[fn(&mut $crate::core::Rng) -> $Name] = &[$(
                     |_rng| $Name::$Variant
@@ -331,7 +342,7 @@ macro_rules! fields {
                 variants[rng.below(variants.len() as u32) as usize](rng)
             }
 
-            #[cfg(test)]
+            #[inline]
             fn layout(name: &str) -> String {
                 let fields: &[&str] =
                     &[$( $($( stringify!($field), )*)? $($( stringify!($item), )*)? )*];
@@ -349,7 +360,7 @@ macro_rules! fields {
             for $crate::core::field::layout_of!(@by $Name $($Form<$W>)?)
         {
             #[inline]
-            fn put_tagged<'a, B: bytes::BufMut>(
+            fn put_tagged<'a, B: $crate::core::field::bytes::BufMut>(
                 value: &'a $Name,
                 head: &mut B,
                 put_tag: impl FnOnce(u8, &mut B),
@@ -382,7 +393,7 @@ macro_rules! fields {
             #[allow(unused_variables, reason = "an enum may have no fields")]
             fn take_tagged(
                 tag: u8,
-                bytes: &mut bytes::Bytes,
+                bytes: &mut $crate::core::field::bytes::Bytes,
             ) -> Result<$Name, $crate::core::DecodeError> {
                 Ok(match tag {
                     $(
@@ -440,6 +451,8 @@ macro_rules! fields {
 ///
 /// A variant's tag is its first byte. The text in brackets is its line in a trace, with the fields
 /// in scope. A new field is one line: type, length, encoding, decoding and generator follow.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! messages {
     (
         $(#[$meta:meta])*
@@ -538,10 +551,12 @@ macro_rules! messages {
 }
 
 /// Of a part that follows all fields.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! has_payload {
     ($late:ident) => {
         true
     };
 }
 
-pub(crate) use {fields, has_payload, layout_of, messages, wire};
+pub use {fields, has_payload, layout_of, messages, wire};

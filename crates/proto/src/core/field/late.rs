@@ -5,13 +5,12 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 
 use super::Field;
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::{DecodeError, Payload, split, take_u32};
 
 /// A field of which a part follows all other fields: values, of which its place has the lengths.
 /// The last one that is not empty is the payload.
-pub(crate) trait Late {
+pub trait Late {
     /// The values.
     fn values(&self) -> impl Iterator<Item = &Payload>;
 
@@ -84,7 +83,7 @@ impl<T: Valued> Late for Arc<[T]> {
 
 /// The length (four bytes) of a value of at most `MAX` bytes, which follows as a part of what is
 /// [`Late`]. Of a value that may be absent all bits are set if it is.
-pub(crate) struct Length<const MAX: usize>;
+pub struct Length<const MAX: usize>;
 
 /// The length of an absent value.
 const ABSENT: u32 = u32::MAX;
@@ -117,12 +116,10 @@ impl<const MAX: usize> Field<Payload> for Length<MAX> {
         Length::<MAX>::check(take_u32(bytes)?, name)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Payload {
         Payload::any(rng)
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("{name} length 4")
     }
@@ -150,12 +147,10 @@ impl<const MAX: usize> Field<Option<Payload>> for Length<MAX> {
         }
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Option<Payload> {
         <Option<Payload>>::any(rng)
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         <Length<MAX> as Field<Payload>>::layout(name)
     }

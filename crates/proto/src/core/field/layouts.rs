@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 
 use super::{Field, error_name};
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::{
     DecodeError, GroupId, Member, NodeId, Payload, ViewId, split, take_u8, take_u16, take_u32,
@@ -18,26 +17,26 @@ use crate::core::{
 /// or in that of `Item`.
 ///
 /// The count is checked against the bytes that are there before anything is allocated.
-pub(crate) struct List<const MAX: usize, const MIN: usize = 0, Item = Own>(PhantomData<Item>);
+pub struct List<const MAX: usize, const MIN: usize = 0, Item = Own>(PhantomData<Item>);
 
 /// The form of the type itself.
-pub(crate) struct Own;
+pub struct Own;
 
 /// A length (one byte), then the bytes of an address, at least `MIN`, at most `MAX`. Decoding
 /// copies them, since a slice would keep the whole buffer of which it is a part.
-pub(crate) struct Address<const MAX: usize, const MIN: usize = 0>;
+pub struct Address<const MAX: usize, const MIN: usize = 0>;
 
 /// Bytes up to the end of the message.
-pub(crate) struct Rest;
+pub struct Rest;
 
 /// The value's checksum (four bytes), then the value.
-pub(crate) struct ChecksumBefore;
+pub struct ChecksumBefore;
 
 /// The value, then its checksum (four bytes).
-pub(crate) struct ChecksumBehind;
+pub struct ChecksumBehind;
 
 /// A value whose checksum goes with it and is not kept.
-pub(crate) trait Summed {
+pub trait Summed {
     /// The checksum that the value has.
     fn checksum(&self) -> u32;
 
@@ -73,7 +72,6 @@ macro_rules! number {
                 $take(bytes).map($from)
             }
 
-            #[cfg(test)]
             fn any(rng: &mut Rng) -> $type {
                 let near = <$bits>::from(rng.below(5) as u8);
                 $from(match rng.below(4) {
@@ -118,7 +116,6 @@ impl Field for f32 {
         take_u32(bytes).map(f32::from_bits)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> f32 {
         // What is no number is not equal to itself.
         Some(f32::from_bits(rng.next_u32())).filter(|number| !number.is_nan()).unwrap_or(0.5)
@@ -149,7 +146,6 @@ impl Field for bool {
         }
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> bool {
         rng.below(2) == 1
     }
@@ -176,12 +172,10 @@ impl<T: Field> Field for Option<T> {
         bool::take(bytes, name)?.then(|| T::take(bytes, name)).transpose()
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Option<T> {
         bool::any(rng).then(|| T::any(rng))
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("whether 1, {}", T::layout(name))
     }
@@ -213,12 +207,10 @@ macro_rules! same {
                 $form::take(bytes, name).map($new)
             }
 
-            #[cfg(test)]
             fn any(rng: &mut Rng) -> $whole {
                 $new($form::any(rng))
             }
 
-            #[cfg(test)]
             fn layout(name: &str) -> String {
                 $form::layout(name)
             }
@@ -256,12 +248,10 @@ macro_rules! tuple {
                 Ok(($($part::take(bytes, name)?,)*))
             }
 
-            #[cfg(test)]
             fn any(rng: &mut Rng) -> ($($value,)*) {
                 ($($part::any(rng),)*)
             }
 
-            #[cfg(test)]
             fn layout(name: &str) -> String {
                 [$($part::layout(name)),*].join(", ")
             }
@@ -293,12 +283,10 @@ impl Field for Payload {
         Ok(Payload::Bytes(std::mem::take(bytes)))
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Payload {
         Payload::Bytes(Rest::any(rng))
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         name.to_owned()
     }
@@ -325,12 +313,10 @@ impl Field<Bytes> for Rest {
         Ok(std::mem::take(bytes))
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Bytes {
         (0..rng.below(200)).map(|_| rng.next_u32() as u8).collect()
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         name.to_owned()
     }
@@ -357,12 +343,10 @@ impl<T: Field + Summed> Field<T> for ChecksumBefore {
         T::take(bytes, name)?.check(checksum)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> T {
         T::any(rng)
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("checksum 4, {}", T::layout(name))
     }
@@ -390,12 +374,10 @@ impl<T: Field + Summed> Field<T> for ChecksumBehind {
         value.check(take_u32(bytes)?)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> T {
         T::any(rng)
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("{}, checksum 4", T::layout(name))
     }
@@ -426,13 +408,11 @@ impl<const MAX: usize, const MIN: usize> Field<Bytes> for Address<MAX, MIN> {
         Ok(Bytes::copy_from_slice(&split(bytes, length)?))
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Bytes {
         let length = MIN as u32 + rng.below((MAX - MIN) as u32 + 1);
         (0..length).map(|_| rng.next_u32() as u8).collect()
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         format!("{name} length 1, {name}")
     }
@@ -459,7 +439,7 @@ pub(crate) fn check_room(bytes: &Bytes, need: usize) -> Result<(), DecodeError> 
 
 /// Reads this many items. The count is checked against the bytes that are there before anything is
 /// allocated.
-pub(crate) fn take_items<T, Item: Field<T>>(
+pub fn take_items<T, Item: Field<T>>(
     bytes: &mut Bytes,
     count: usize,
     name: &'static str,
@@ -501,13 +481,11 @@ where
         take_items::<T, Item>(bytes, count, name).map(C::from)
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> C {
         let count = MIN as u32 + rng.below(6.min((MAX - MIN) as u32 + 1));
         (0..count).map(|_| Item::any(rng)).collect::<Vec<T>>().into()
     }
 
-    #[cfg(test)]
     fn layout(name: &str) -> String {
         let item = Item::layout(name);
         match item.contains(", ") {

@@ -30,19 +30,24 @@ mod layouts;
 #[cfg(test)]
 mod tests;
 
+/// For what the macros declare in other crates.
+#[doc(hidden)]
+pub use bytes;
 use bytes::{BufMut, Bytes};
 
-#[cfg(test)]
 use super::Rng;
 use super::{DecodeError, Payload};
-pub(crate) use declare::{fields, has_payload, layout_of, messages, wire};
-pub(crate) use late::{Late, Length, Valued};
-pub(crate) use layouts::{
-    Address, ChecksumBefore, ChecksumBehind, List, Rest, Summed, check_room, take_count, take_items,
-};
+#[doc(inline)]
+pub use declare::{fields, messages};
+#[doc(hidden)]
+pub use declare::{has_payload, layout_of, wire};
+pub(crate) use late::Valued;
+pub use late::{Late, Length};
+pub use layouts::{Address, ChecksumBefore, ChecksumBehind, List, Own, Rest, Summed, take_items};
+pub(crate) use layouts::{check_room, take_count};
 
 /// The form in bytes of a `T`: of the type itself, or as a layout gives it to others.
-pub(crate) trait Field<T = Self> {
+pub trait Field<T = Self> {
     /// Fewest bytes that a value takes, without its payload; if the form has one length, that.
     const BYTES_MIN: usize;
     /// Whether a payload may follow the other bytes of a value.
@@ -57,19 +62,17 @@ pub(crate) trait Field<T = Self> {
     /// Reads a value; a payload is all that is left. `name` is the field's, for the error.
     fn take(bytes: &mut Bytes, name: &'static str) -> Result<T, DecodeError>;
 
-    /// A value that can be encoded; small and large numbers are as likely as all others.
-    #[cfg(test)]
+    /// For tests: a value that can be encoded; small and large numbers are as likely as all others.
     fn any(rng: &mut Rng) -> T;
 
-    /// The field as the documentation writes it: its name and its bytes.
-    #[cfg(test)]
+    /// For tests: the field as the documentation writes it, its name and its bytes.
     fn layout(name: &str) -> String {
         format!("{} {}", error_name(name), Self::BYTES_MIN)
     }
 }
 
 /// An enum of which each variant begins with its tag.
-pub(crate) trait Tagged<T = Self>: Field<T> {
+pub trait Tagged<T = Self>: Field<T> {
     /// Writes all but the payload, the tag by `put_tag`, and returns the payload that follows.
     fn put_tagged<'a, B: BufMut>(
         value: &'a T,
@@ -87,7 +90,8 @@ pub(crate) fn error_name(name: &str) -> &str {
 }
 
 /// The least of these lengths.
-pub(crate) const fn least(lengths: &[usize]) -> usize {
+#[doc(hidden)]
+pub const fn least(lengths: &[usize]) -> usize {
     let (mut least, mut i) = (usize::MAX, 0);
     while i < lengths.len() {
         if lengths[i] < least {
@@ -102,7 +106,8 @@ pub(crate) const fn least(lengths: &[usize]) -> usize {
 ///
 /// # Panics
 /// If one before the last has: what follows it could not be found again.
-pub(crate) const fn only_last(has_payload: &[bool]) -> bool {
+#[doc(hidden)]
+pub const fn only_last(has_payload: &[bool]) -> bool {
     let mut i = 0;
     while i + 1 < has_payload.len() {
         assert!(!has_payload[i], "only the last field may have a payload");
@@ -112,11 +117,8 @@ pub(crate) const fn only_last(has_payload: &[bool]) -> bool {
 }
 
 /// A generated value that passes a check.
-#[cfg(test)]
-pub(crate) fn any_that<T>(
-    mut any: impl FnMut() -> T,
-    check: impl Fn(&T) -> Result<(), DecodeError>,
-) -> T {
+#[doc(hidden)]
+pub fn any_that<T>(mut any: impl FnMut() -> T, check: impl Fn(&T) -> Result<(), DecodeError>) -> T {
     (0..10_000)
         .map(|_| any())
         .find(|value| check(value).is_ok())
@@ -124,11 +126,14 @@ pub(crate) fn any_that<T>(
 }
 
 /// A row of a table of messages in the documentation.
-#[cfg(test)]
 #[derive(Debug)]
-pub(crate) struct MessageRow {
+pub struct MessageRow {
+    /// The message's first byte.
     pub tag: u8,
+    /// The name of its variant.
     pub name: &'static str,
+    /// The fields behind the tag, as the table has them.
     pub fields: String,
+    /// Fewest bytes of a message, with its tag.
     pub bytes_min: usize,
 }

@@ -2,7 +2,6 @@ use std::fmt;
 
 use bytes::{BufMut, Bytes};
 
-#[cfg(test)]
 use crate::core::Rng;
 use crate::core::field::{Field, fields, messages, take_items};
 use crate::core::{DecodeError, GroupId, Payload, ViewId, take_u16};
@@ -103,7 +102,6 @@ impl Field for Session {
         Ok(Session { view, group, incarnation, next, stamp, reached, echoes })
     }
 
-    #[cfg(test)]
     fn any(rng: &mut Rng) -> Session {
         let (view, Heartbeat { group, incarnation, next }, stamp) = Head::any(rng);
         let reached = (0..rng.below(9)).map(|_| Reached::any(rng)).collect();
@@ -111,7 +109,6 @@ impl Field for Session {
         Session { view, group, incarnation, next, stamp, reached, echoes }
     }
 
-    #[cfg(test)]
     fn layout(_: &str) -> String {
         let (reached, echoes) = (Reached::layout("reached"), Echo::layout("echo"));
         let counts = "stamp 8, reached 2, echoes 2";
