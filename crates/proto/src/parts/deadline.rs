@@ -1,7 +1,7 @@
 //! A kind of timer and the instant for which it is armed.
 //!
 //! Drivers do not cancel timers, and a protocol arms a kind of timer at most once at a time
-//! ([`Protocol`](crate::core::Protocol), "The contract"). A [`Deadline`] ensures that. It arms a
+//! ([`Protocol`], "The contract"). A [`Deadline`] ensures that. It arms a
 //! timer only if no armed one fires in time, and it distinguishes a timer that fires at the
 //! deadline from one that was armed for an earlier instant. On the latter a handler only sets the
 //! deadline again, from its own state.
@@ -12,7 +12,7 @@ use crate::core::{Context, Instant, Protocol};
 
 /// When a kind of timer fires next, if it is armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     // `Instant::MAX` while no timer is armed.
     armed_for: Instant,
 }
@@ -25,16 +25,11 @@ impl Default for Deadline {
 
 impl Deadline {
     /// No timer is armed.
-    pub(crate) const UNARMED: Deadline = Deadline { armed_for: Instant::MAX };
+    pub const UNARMED: Deadline = Deadline { armed_for: Instant::MAX };
 
     /// Arms `timer` for `at`, or for now if that is past, unless it is armed for that instant or
     /// an earlier one. [`Instant::MAX`] arms nothing.
-    pub(crate) fn set<P: Protocol>(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        at: Instant,
-        timer: P::Timer,
-    ) {
+    pub fn set<P: Protocol>(&mut self, cx: &mut Context<'_, P>, at: Instant, timer: P::Timer) {
         if let Some(at) = self.arm(cx.now, at) {
             cx.outbox.timers.push((at, timer));
         }
@@ -61,7 +56,7 @@ impl Deadline {
     }
 
     /// The timer has fired: true, and it is no longer armed, if that is the fire that counts.
-    pub(crate) fn fired(&mut self, now: Instant) -> bool {
+    pub fn fired(&mut self, now: Instant) -> bool {
         let counts = self.armed_for <= now;
         if counts {
             self.armed_for = Instant::MAX;
@@ -70,7 +65,7 @@ impl Deadline {
     }
 
     /// True while a timer is armed that has not fired.
-    pub(crate) fn is_armed(self) -> bool {
+    pub fn is_armed(self) -> bool {
         self.armed_for != Instant::MAX
     }
 

@@ -3,9 +3,9 @@
 //! A part has no messages and no handlers: a protocol calls it, and acts on what it returns.
 
 pub(crate) mod block_flow;
-pub(crate) mod deadline;
+pub mod deadline;
 pub mod fec;
 pub(crate) mod rtt;
 pub mod slab;
 pub(crate) mod slots;
-pub(crate) mod token_bucket;
+pub mod token_bucket;

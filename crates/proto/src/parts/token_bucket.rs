@@ -10,7 +10,7 @@ use crate::core::Instant;
 /// With a timer that waits for [`TokenBucket::next_at`] it paces. In the simulator timers are never
 /// late, so the gaps are exact there; on sockets a late timer leaves tokens, which make up for it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenBucket {
+pub struct TokenBucket {
     // When the bucket will be full. It holds less by the time until then.
     full_at: Instant,
     depth: Duration,
@@ -29,7 +29,7 @@ impl TokenBucket {
     }
 
     /// From when on the next may pass.
-    pub(crate) fn next_at(&self) -> Instant {
+    pub fn next_at(&self) -> Instant {
         self.full_at - self.depth
     }
 
@@ -39,7 +39,7 @@ impl TokenBucket {
     }
 
     /// True if one of this size may pass now; it does. None passes at a rate of zero.
-    pub(crate) fn try_take(&mut self, now: Instant, size: f64, per_second: f64) -> bool {
+    pub fn try_take(&mut self, now: Instant, size: f64, per_second: f64) -> bool {
         let may = per_second > 0.0 && self.next_at() <= now;
         if may {
             self.take(now, size, per_second);

@@ -10,7 +10,7 @@ use crate::core::{ConfigError, GroupId, NodeId, View};
 /// Most packets that a repair by exclusive or names.
 pub(super) const RATE_R_MAX: usize = 32;
 /// Maximum members of a view: the range of a rank on the wire.
-pub(super) const MEMBERS_MAX: usize = 1 << 16;
+pub const MEMBERS_MAX: usize = 1 << 16;
 
 knobs! {
     /// The rate of fire: how many packets make a repair, and how many members get it.

@@ -4,18 +4,27 @@ use crate::core::CounterId;
 
 /// A protocol's counters of what its members were told.
 #[derive(Debug)]
-pub(super) struct LedgerCounts {
-    pub(super) direct: CounterId,
-    pub(super) recovered: CounterId,
-    pub(super) pulled: CounterId,
-    pub(super) late: CounterId,
-    pub(super) lost: CounterId,
-    pub(super) overrun: CounterId,
-    pub(super) missing_overflow: CounterId,
+pub struct LedgerCounts {
+    /// Delivered as they were sent.
+    pub direct: CounterId,
+    /// Delivered out of a repair.
+    pub recovered: CounterId,
+    /// Delivered because this node asked for them.
+    pub pulled: CounterId,
+    /// Delivered after the deadline.
+    pub late: CounterId,
+    /// Given up.
+    pub lost: CounterId,
+    /// Not delivered: the application has too much unread.
+    pub overrun: CounterId,
+    /// Missing beyond the bound, and given up.
+    pub missing_overflow: CounterId,
 }
 
 /// Declares counters, and those of what the application was told, which every protocol with a
 /// [`Ledger`](super::ledger::Ledger) has under its own name.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! with_ledger {
     (
         $(#[$doc:meta])*
@@ -43,7 +52,7 @@ macro_rules! with_ledger {
         }
 
         /// Those of the ledger.
-        pub(in $crate::slingshot) static LEDGER: $crate::slingshot::counters::LedgerCounts =
+        pub(super) static LEDGER: $crate::slingshot::counters::LedgerCounts =
             $crate::slingshot::counters::LedgerCounts {
                 direct: DIRECT,
                 recovered: RECOVERED,
@@ -55,7 +64,8 @@ macro_rules! with_ledger {
             };
     };
 }
-pub(super) use with_ledger;
+#[doc(inline)]
+pub use with_ledger;
 
 with_ledger! {
     /// What a member of Slingshot counts.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::Order;
-pub(super) use super::held::{Held, Source, Way};
+pub use super::held::{Held, Source, Way};
 use super::interface::Event;
 use super::ledger::Ledger;
 use crate::core::{Context, Instant, NodeId, Payload, Protocol};
@@ -20,15 +20,15 @@ const CLAIM_LASTS: Duration = Duration::from_secs(5);
 
 /// A packet that exists and is not there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missing {
+pub struct Missing {
     /// When it should have come according to other members; else the first sign of it.
-    pub(super) since: Instant,
+    pub since: Instant,
     /// The checksum that repairs name; `None` if none has named it.
-    pub(super) checksum: Option<u32>,
+    pub checksum: Option<u32>,
     /// The member that named it last: it has the packet.
-    pub(super) holder: Option<NodeId>,
+    pub holder: Option<NodeId>,
     /// How often it was requested.
-    pub(super) asked: u8,
+    pub asked: u8,
 }
 
 impl Missing {
@@ -37,9 +37,12 @@ impl Missing {
     }
 }
 
+/// What has become of one packet.
 #[derive(Debug)]
-pub(super) enum Slot {
+pub enum Slot {
+    /// It exists and is not there.
     Missing(Missing),
+    /// It is kept.
     Held(Held),
     /// It was delivered, or is this member's own, and is no longer kept.
     Past,
@@ -51,10 +54,11 @@ pub(super) enum Slot {
 
 /// What a member knows of the packets of one sender to one group: a window of slots.
 #[derive(Debug)]
-pub(super) struct Flow {
-    pub(super) source: Source,
+pub struct Flow {
+    /// Whose packets.
+    pub source: Source,
     /// Another one for each flow that takes this one's place in the table.
-    pub(super) generation: u32,
+    pub generation: u32,
     has_begun: bool,
     /// Packets before this one were reported before the flow began: their sender left and came
     /// back.
@@ -79,7 +83,8 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(source: Source, generation: u32) -> Flow {
+    /// The flow of a sender of which nothing has come yet.
+    pub fn new(source: Source, generation: u32) -> Flow {
         Flow::from(source, generation, 0)
     }
 
@@ -106,21 +111,22 @@ impl Flow {
     }
 
     /// The number after the last packet that is known to exist.
-    pub(super) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
 
     /// The number of the first packet that is still tracked.
-    pub(super) fn base(&self) -> u64 {
+    pub fn base(&self) -> u64 {
         self.base
     }
 
-    pub(super) fn has_begun(&self) -> bool {
+    /// True once there was a sign of the sender ([`Flow::begin`]).
+    pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
     /// The first sign of the sender names this packet.
-    pub(super) fn begin(&mut self, seq: u64) {
+    pub fn begin(&mut self, seq: u64) {
         if !self.has_begun {
             self.has_begun = true;
             self.base = self.floor.max(if seq < FIRST_SEQ_MAX { 0 } else { seq });
@@ -232,7 +238,7 @@ impl Flow {
 
     /// The sender has sent all packets below `end`. Returns the numbers that may have been
     /// doubtful.
-    pub(super) fn confirm(&mut self, end: u64) -> Range<u64> {
+    pub fn confirm(&mut self, end: u64) -> Range<u64> {
         let first = self.confirmed.max(self.base);
         self.confirmed = self.confirmed.max(end);
         first..end.min(self.next())
@@ -279,7 +285,8 @@ impl Flow {
         }
     }
 
-    pub(super) fn slot(&self, seq: u64) -> Option<&Slot> {
+    /// What has become of this packet; `None` if it is not tracked.
+    pub fn slot(&self, seq: u64) -> Option<&Slot> {
         self.slots.get(usize::try_from(seq.checked_sub(self.base)?).ok()?)
     }
 
@@ -295,14 +302,16 @@ impl Flow {
         }
     }
 
-    pub(super) fn missing_mut(&mut self, seq: u64) -> Option<&mut Missing> {
+    /// The packet, if it is missing.
+    pub fn missing_mut(&mut self, seq: u64) -> Option<&mut Missing> {
         match self.slot_mut(seq)? {
             Slot::Missing(missing) => Some(missing),
             _ => None,
         }
     }
 
-    pub(super) fn missing(&self, seq: u64) -> Option<&Missing> {
+    /// The packet, if it is missing.
+    pub fn missing(&self, seq: u64) -> Option<&Missing> {
         match self.slot(seq)? {
             Slot::Missing(missing) => Some(missing),
             _ => None,
@@ -310,7 +319,7 @@ impl Flow {
     }
 
     /// The full number of a name, which holds its lower half: the one nearest to the last packet.
-    pub(super) fn expand(&self, low: u32) -> u64 {
+    pub fn expand(&self, low: u32) -> u64 {
         if !self.has_begun && self.floor == 0 {
             return low.into();
         }
@@ -321,7 +330,7 @@ impl Flow {
 
     /// All packets below `end` exist. Those that are new are missing from now on, or lost if too
     /// many are. Missing packets that leave the window are lost too.
-    pub(super) fn reach<P: Protocol<Event = Event>>(
+    pub fn reach<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -348,7 +357,7 @@ impl Flow {
     }
 
     /// Makes room in the window for a packet that is the next one.
-    pub(super) fn reach_to_hold<P: Protocol<Event = Event>>(
+    pub fn reach_to_hold<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -361,7 +370,7 @@ impl Flow {
     }
 
     /// Enters a packet that was missing, or is the next.
-    pub(super) fn fill<P: Protocol<Event = Event>>(
+    pub fn fill<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -401,7 +410,7 @@ impl Flow {
     }
 
     /// A packet that this member sent. The application knows it.
-    pub(super) fn keep_own(&mut self, ledger: &mut Ledger, held: Held, window: u64) {
+    pub fn keep_own(&mut self, ledger: &mut Ledger, held: Held, window: u64) {
         self.has_begun = true;
         if self.slots.len() as u64 >= window {
             self.pop_front(ledger);
@@ -414,7 +423,7 @@ impl Flow {
     }
 
     /// Gives a missing packet up.
-    pub(super) fn lose<P: Protocol<Event = Event>>(
+    pub fn lose<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -435,7 +444,7 @@ impl Flow {
 
     /// Gives up all missing packets below `end`. Calls `each` with the number and checksum of every
     /// such packet that repairs have named.
-    pub(super) fn lose_before<P: Protocol<Event = Event>>(
+    pub fn lose_before<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -453,7 +462,7 @@ impl Flow {
     }
 
     /// Drops a kept packet.
-    pub(super) fn evict<P: Protocol<Event = Event>>(
+    pub fn evict<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
@@ -553,7 +562,7 @@ impl Flow {
     }
 
     /// Drops all kept packets; missing ones were given up before.
-    pub(super) fn clear(&mut self, ledger: &mut Ledger) {
+    pub fn clear(&mut self, ledger: &mut Ledger) {
         while !self.slots.is_empty() {
             self.pop_front(ledger);
         }

@@ -4,28 +4,37 @@ use crate::core::{GroupId, Instant, NodeId, Payload};
 
 /// Whose packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) group: GroupId,
-    pub(super) sender: NodeId,
-    /// `None` until a packet of it came or the view names it.
-    pub(super) incarnation: Option<u64>,
+pub struct Source {
+    /// The group to which they are sent.
+    pub group: GroupId,
+    /// The member that sends them.
+    pub sender: NodeId,
+    /// The sender's. `None` until a packet of it came or the view names it.
+    pub incarnation: Option<u64>,
 }
 
 /// The way by which a packet came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub enum Way {
+    /// From its sender.
     Direct,
+    /// Computed from repairs.
     Recovered,
+    /// From a member that was asked, or that sent it again.
     Pulled,
 }
 
 /// A held packet.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) payload: Payload,
-    pub(super) checksum: u32,
+pub struct Held {
+    /// Its bytes.
+    pub payload: Payload,
+    /// See [`checksum`](super::checksum).
+    pub checksum: u32,
     /// When it should have come according to other members; else the first sign of it.
-    pub(super) since: Instant,
-    pub(super) arrived: Instant,
-    pub(super) way: Way,
+    pub since: Instant,
+    /// When it came.
+    pub arrived: Instant,
+    /// The way by which it came.
+    pub way: Way,
 }

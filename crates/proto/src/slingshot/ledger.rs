@@ -14,7 +14,7 @@ use crate::core::{Context, Protocol};
 /// It serves every protocol with the events of this one, so that they are compared by the same
 /// book.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub struct Ledger {
     pub(super) counts: &'static LedgerCounts,
     pub(super) order: Order,
     deadline: Duration,
@@ -35,7 +35,8 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(config: &Config, counts: &'static LedgerCounts) -> Ledger {
+    /// The ledger of a member with this configuration and these counters.
+    pub fn new(config: &Config, counts: &'static LedgerCounts) -> Ledger {
         Ledger {
             counts,
             order: config.order,
@@ -50,6 +51,16 @@ impl Ledger {
             held_packets: 0,
             held_bytes: 0,
         }
+    }
+
+    /// Packets that are missing, of all flows.
+    pub fn packets_missing(&self) -> usize {
+        self.missing
+    }
+
+    /// Packets that are kept, of all flows, and their bytes.
+    pub fn packets_held(&self) -> (usize, usize) {
+        (self.held_packets, self.held_bytes)
     }
 
     /// Notes when and how a packet came.
@@ -136,7 +147,7 @@ impl Ledger {
     }
 
     /// Reports noted losses to the application.
-    pub(super) fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
+    pub fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         let Some((source, first, end)) = self.losing.take() else { return };
         cx.count(self.counts.lost, end - first);
         if self.takes(cx, end - first) {
@@ -151,11 +162,7 @@ impl Ledger {
     }
 
     /// The application has consumed `told` events.
-    pub(super) fn consumed<P: Protocol<Event = Event>>(
-        &mut self,
-        cx: &mut Context<'_, P>,
-        told: usize,
-    ) {
+    pub fn consumed<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, told: usize) {
         self.unread = self.unread.saturating_sub(told);
         if self.overrun > 0 && self.unread < self.unread_max {
             self.unread += 1;

@@ -447,7 +447,11 @@ messages! {
     }
 }
 
-pub(super) fn check_seq(&seq: &u64) -> Result<(), DecodeError> {
+/// Refuses a number that no packet has: one above half of all.
+///
+/// # Errors
+/// With the number, as the field `seq`.
+pub fn check_seq(&seq: &u64) -> Result<(), DecodeError> {
     match seq {
         0..=SEQ_MAX => Ok(()),
         value => Err(DecodeError::OutOfRange { field: "seq", value }),

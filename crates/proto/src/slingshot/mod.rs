@@ -18,17 +18,21 @@
 //! that a recovered packet equals the sent one; partial bins are sent after a time; a random linear
 //! code in place of the exclusive or; a second phase that reports packets it gives up and can be
 //! configured to ask members that hold a packet before it asks the sender.
+//!
+//! Other protocols of multicast share what is not repair: the messages of a packet, commands and
+//! events, the record of each sender's packets ([`flow`]) and the events for the application
+//! ([`ledger`]). The crate `paceline-baselines` has those that Slingshot is compared with.
 
 pub mod baselines;
 mod bins;
 mod config;
 pub mod counters;
-mod flow;
+pub mod flow;
 mod groups;
 mod heartbeat;
 mod held;
 mod interface;
-mod ledger;
+pub mod ledger;
 mod message;
 mod parted;
 mod pull;
@@ -50,14 +54,15 @@ use flow::{Flow, Held, Way};
 use groups::{Group, NO_FLOW};
 use ledger::Ledger;
 use parted::Parted;
-use pull::{Gap, Patience, allowance};
+use pull::{Gap, Patience};
 use steering::Steering;
 
-pub use config::{Code, Config, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
+pub use config::{Code, Config, MEMBERS_MAX, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{
-    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
+    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, check_seq, checksum,
 };
+pub use pull::allowance;
 
 type Cx<'a> = Context<'a, Slingshot>;
 

@@ -61,7 +61,7 @@ impl Patience {
 }
 
 /// Tokens for packets sent to requesters: the depth is a tenth of a second's, at least one.
-pub(super) fn allowance(per_second: u32) -> TokenBucket {
+pub fn allowance(per_second: u32) -> TokenBucket {
     let most = Duration::from_millis(100);
     TokenBucket::full(most.saturating_sub(time_for(1.0, per_second.into())))
 }
