@@ -24,16 +24,24 @@ const LEFTOVERS: [&str; 4] = [
 /// Which crates of the workspace a crate may depend on. Dependencies point one way.
 const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-proto", &[]),
+    ("paceline-baselines", &["paceline-proto"]),
     ("paceline-graph", &["paceline-proto"]),
-    ("paceline-sim", &["paceline-proto"]),
-    ("paceline-check", &["paceline-proto", "paceline-sim"]),
+    ("paceline-sim", &["paceline-proto", "paceline-baselines"]),
+    ("paceline-check", &["paceline-proto", "paceline-baselines", "paceline-sim"]),
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
     ("paceline", &["paceline-proto", "paceline-net"]),
     ("paceline-lab", &["paceline-proto", "paceline-sim", "paceline-net"]),
     (
         "paceline-lab-services",
-        &["paceline-lab", "paceline-proto", "paceline-graph", "paceline-sim", "paceline-net"],
+        &[
+            "paceline-lab",
+            "paceline-proto",
+            "paceline-baselines",
+            "paceline-graph",
+            "paceline-sim",
+            "paceline-net",
+        ],
     ),
     (
         "paceline-lab-bench",

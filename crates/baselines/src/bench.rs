@@ -1,18 +1,49 @@
 //! One member, driven by hand, whatever its protocol.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_proto::core::field::Field;
+use paceline_proto::core::{
+    Backlog, Context, GroupId, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View,
+    ViewId,
+};
+use paceline_proto::slingshot::{
+    Command, Data, Event, How, Name, Names, NamesBuilder, Supply, checksum,
+};
 use proptest::prelude::*;
 
-use crate::core::{
-    Context, GroupId, Instant, Member, NodeId, Outbox, Payload, Protocol, Rng, View, ViewId,
-};
-use crate::slingshot::tests::{INCARNATION, NoBacklog, packet};
-use crate::slingshot::{Command, Data, Event, How, Name, Names, NamesBuilder, Supply, checksum};
+/// The incarnation of the member under test; that of node i is `100 + i`.
+pub(super) const INCARNATION: u64 = 7;
+pub(super) const G: GroupId = GroupId(0);
 
-/// Node 0 and what surrounds it. The incarnation of node i is `100 + i`, of this one 7.
+struct NoBacklog;
+
+impl Backlog for NoBacklog {
+    fn backlog_bytes(&self, _: NodeId) -> usize {
+        0
+    }
+}
+
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn roster(members: u32) -> View {
+    View::roster((0..members).map(NodeId))
+}
+
+/// The packet that node `from` sends under this number: its length and bytes follow from both.
+pub(super) fn packet(group: GroupId, from: u32, seq: u64) -> Data {
+    let bytes = 3 + (from as usize * 7).wrapping_add((seq as usize).wrapping_mul(5)) % 40;
+    let payload = Payload::from(vec![(from as u8) << 4 ^ seq as u8 ^ group.0 as u8; bytes]);
+    let incarnation = 100 + u64::from(from);
+    let checksum = checksum(group, incarnation, seq, &payload);
+    Data { group, incarnation, seq, checksum, payload }
+}
+
+/// Node 0 and what surrounds it.
 pub(super) struct Bench<P: Protocol> {
     pub(super) config: P::Shared,
     pub(super) node: P,
@@ -108,6 +139,11 @@ where
     pub(super) fn count(&self, name: &str) -> u64 {
         self.outbox.counters.count(name)
     }
+}
+
+/// Messages, or parts of them, as their declaration draws them.
+pub(super) fn any_of<M: Field + Debug>() -> impl Strategy<Value = M> {
+    any::<u64>().prop_map(|seed| M::any(&mut Rng::new(seed, 0)))
 }
 
 pub(super) fn any_data() -> impl Strategy<Value = Data> {

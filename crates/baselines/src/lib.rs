@@ -1,4 +1,5 @@
-//! What Slingshot is compared with: multicast repaired by requests or acknowledgements.
+//! What Slingshot is compared with: multicast repaired by requests or acknowledgements, free of
+//! input and output as the protocols of `paceline-proto` are.
 //!
 //! - [`ack`]: every receiver acknowledges every packet, and its sender retransmits.
 //! - [`srm`]: requests and repairs to the whole group, spread by random timers (Floyd, Jacobson,
@@ -11,14 +12,16 @@
 //!   on Computer Systems, 1999).
 //!
 //! Sender-based forward error correction is no protocol of its own but a setting of Slingshot's:
-//! [`RepairBy::Sender`](super::RepairBy::Sender).
+//! [`RepairBy::Sender`](paceline_proto::slingshot::RepairBy::Sender).
 //!
-//! All are protocols of their own. They share with Slingshot the parts that are not compared:
-//! packets, the record of each sender's packets, commands and events. So one workload drives all,
-//! and one ledger judges them. Of Slingshot's [`Config`](super::Config) they read the members and
-//! groups, the order, the deadline, the bounds and the heartbeats (only [`nak`]) or the time after
-//! which packets are given up ([`srm`] and [`ack`]; [`gossip`] counts it in rounds); its settings
-//! for repairs and requests do not apply to them.
+//! All are protocols of their own, for measurements only: the library of Paceline has none of them.
+//! They share with Slingshot the parts that are not compared: packets, the record of each sender's
+//! packets, commands and events. So one workload drives all, and one ledger judges them. Of
+//! Slingshot's [`Config`](paceline_proto::slingshot::Config) they read the members and groups, the
+//! order, the deadline, the bounds and the heartbeats (only [`nak`]) or the time after which
+//! packets are given up ([`srm`] and [`ack`]; [`gossip`] counts it in rounds); its settings for
+//! repairs and requests do not apply to them.
+#![forbid(unsafe_code)]
 
 pub mod ack;
 #[cfg(test)]

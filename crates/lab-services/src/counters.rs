@@ -1,8 +1,8 @@
 //! All counters: of protocols, the simulator, the socket drivers, and the lab.
 
+use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::world;
 use paceline_proto::core::{CounterId, CounterSet};
-use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::{chain, detector, group, mircc, overlay, slingshot, walk};
 
 /// Every set of counters there is.

@@ -8,16 +8,16 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use paceline_baselines::ack::Ack;
+use paceline_baselines::gossip::Gossip;
+use paceline_baselines::nak::Nak;
+use paceline_baselines::srm::Srm;
 use paceline_proto::chain::Chain;
 use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_proto::group::Group;
 use paceline_proto::mircc::Forwarder;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
-use paceline_proto::slingshot::baselines::ack::Ack;
-use paceline_proto::slingshot::baselines::gossip::Gossip;
-use paceline_proto::slingshot::baselines::nak::Nak;
-use paceline_proto::slingshot::baselines::srm::Srm;
 use paceline_proto::walk::Server;
 
 use crate::{Observer, Sim, SimConfig};

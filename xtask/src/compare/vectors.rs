@@ -1,5 +1,5 @@
-//! Golden vectors: encodings that tests of `paceline-proto` hold as text of hexadecimal digits, or
-//! as arrays of bytes with one written in hexadecimal.
+//! Golden vectors: encodings that tests of protocols hold as text of hexadecimal digits, or as
+//! arrays of bytes with one written in hexadecimal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,9 @@ const DIGITS_MIN: usize = 6;
 /// Every vector in the sources of the protocols, as hexadecimal digits, with how often it is there.
 pub fn vectors(tree: &Path) -> Result<BTreeMap<String, usize>, String> {
     let mut found = BTreeMap::new();
-    let mut folders = vec![tree.join("crates/proto")];
+    let crates = ["crates/proto", "crates/baselines"].map(|folder| tree.join(folder));
+    // A tree from before the baselines were a crate has them in `crates/proto`.
+    let mut folders: Vec<_> = crates.into_iter().filter(|folder| folder.is_dir()).collect();
     while let Some(folder) = folders.pop() {
         let failed = |error| format!("cannot read {}: {error}", folder.display());
         for entry in fs::read_dir(&folder).map_err(failed)? {

@@ -1,16 +1,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use paceline_proto::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
+use paceline_proto::parts::deadline::Deadline;
+use paceline_proto::parts::token_bucket::TokenBucket;
+use paceline_proto::slingshot::flow::Way;
+use paceline_proto::slingshot::{Command, Data, Event, allowance};
+
 use super::config::Config;
 use super::counters;
 use super::message::Message;
-use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View};
-use crate::parts::deadline::Deadline;
-use crate::parts::token_bucket::TokenBucket;
-use crate::slingshot::baselines::store::{Key, Overdue, Store};
-use crate::slingshot::flow::Way;
-use crate::slingshot::pull::allowance;
-use crate::slingshot::{Command, Data, Event};
+use crate::store::{Key, Overdue, Store};
 
 type Cx<'a> = Context<'a, Ack>;
 
@@ -170,7 +170,7 @@ impl Ack {
 
     /// Looks after what every handler leaves behind.
     fn finish(&mut self, cx: &mut Cx<'_>) {
-        self.overdue.note(cx, &mut self.store, cx.shared.base.lost_after);
+        self.overdue.note(cx, &mut self.store, cx.shared.base.lost_after());
         self.store.flush(cx);
         if let Some(&(due, ..)) = self.due.first() {
             self.resend.set(cx, due, Timer::Resend);

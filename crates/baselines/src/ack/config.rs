@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::core::View;
-use crate::core::knobs::{ABOVE_ZERO, knobs};
-use crate::slingshot::{self, Data};
+use paceline_proto::core::View;
+use paceline_proto::core::knobs::{ABOVE_ZERO, knobs};
+use paceline_proto::slingshot::{self, Data};
 
 knobs! {
     /// The knobs of [`Ack`](super::Ack), shared by all members.

@@ -1,7 +1,6 @@
-use crate::core::GroupId;
-use crate::core::field::messages;
-use crate::slingshot::Data;
-use crate::slingshot::message::check_seq;
+use paceline_proto::core::GroupId;
+use paceline_proto::core::field::messages;
+use paceline_proto::slingshot::{Data, check_seq};
 
 messages! {
     /// What members send to each other.

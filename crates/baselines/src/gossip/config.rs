@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use crate::core::View;
-use crate::core::field::Field;
-use crate::core::knobs::{ABOVE_ZERO, knobs};
-use crate::slingshot::{self, Supply};
+use paceline_proto::core::View;
+use paceline_proto::core::field::Field;
+use paceline_proto::core::knobs::{ABOVE_ZERO, knobs};
+use paceline_proto::slingshot::{self, Supply};
 
 knobs! {
     /// The knobs of [`Gossip`](super::Gossip), shared by all members.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::core::DecodeError;
-use crate::core::field::{List, fields};
-use crate::slingshot::flow::{Flow, Slot};
+use paceline_proto::core::DecodeError;
+use paceline_proto::core::field::{List, fields};
+use paceline_proto::slingshot::flow::{Flow, Slot};
 
 /// The maximum number of runs of one sender in a digest: those of 64 gaps. Older ones are left out.
 const RUNS_MAX: usize = 129;

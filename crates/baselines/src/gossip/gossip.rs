@@ -1,16 +1,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use paceline_proto::core::field::Field;
+use paceline_proto::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
+use paceline_proto::parts::deadline::Deadline;
+use paceline_proto::slingshot::flow::Way;
+use paceline_proto::slingshot::{self, Command, Event, Name, Names, NamesBuilder, Supply};
+
 use super::config::Config;
 use super::counters;
 use super::digest::Origin;
 use super::message::{DIGEST_BYTES_MIN, Message};
-use crate::core::field::Field;
-use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
-use crate::parts::deadline::Deadline;
-use crate::slingshot::baselines::store::{Key, Overdue, Store};
-use crate::slingshot::flow::Way;
-use crate::slingshot::{self, Command, Event, Name, Names, NamesBuilder, Supply};
+use crate::store::{Key, Overdue, Store};
 
 type Cx<'a> = Context<'a, Gossip>;
 

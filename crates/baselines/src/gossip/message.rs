@@ -1,7 +1,8 @@
+use paceline_proto::core::field::{List, messages};
+use paceline_proto::core::{GroupId, ViewId};
+use paceline_proto::slingshot::{Data, Names, Supply};
+
 use super::digest::{Lines, Origin};
-use crate::core::field::{List, messages};
-use crate::core::{GroupId, ViewId};
-use crate::slingshot::{Data, Names, Supply};
 
 /// Origins that a digest tells of, at most; all that fit a datagram of 65,535 bytes.
 const ORIGINS_MAX: usize = 4096;

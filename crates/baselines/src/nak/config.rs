@@ -1,10 +1,11 @@
 use std::time::Duration;
 
+use paceline_proto::core::View;
+use paceline_proto::core::field::Field;
+use paceline_proto::core::knobs::{ABOVE_ZERO, knobs};
+use paceline_proto::slingshot::{self, Data, Supply};
+
 use super::message::digest_bytes;
-use crate::core::View;
-use crate::core::field::Field;
-use crate::core::knobs::{ABOVE_ZERO, knobs};
-use crate::slingshot::{self, Data, Supply};
 
 /// How a request is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

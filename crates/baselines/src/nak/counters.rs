@@ -1,6 +1,6 @@
 //! What members count that ask a sender or a holder.
 
-use crate::slingshot::baselines::store::with_store;
+use crate::store::with_store;
 
 with_store! {
     /// What members count that ask a sender or a holder.

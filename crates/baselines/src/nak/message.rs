@@ -1,6 +1,6 @@
-use crate::core::ViewId;
-use crate::core::field::messages;
-use crate::slingshot::{Data, Heartbeat, Names, Supply};
+use paceline_proto::core::ViewId;
+use paceline_proto::core::field::messages;
+use paceline_proto::slingshot::{Data, Heartbeat, Names, Supply};
 
 messages! {
     /// What members send to each other.

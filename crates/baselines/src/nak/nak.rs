@@ -2,16 +2,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_proto::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
+use paceline_proto::parts::deadline::Deadline;
+use paceline_proto::parts::token_bucket::TokenBucket;
+use paceline_proto::slingshot::flow::Way;
+use paceline_proto::slingshot::{
+    Command, Data, Event, Heartbeat, Name, Names, NamesBuilder, Supply, allowance,
+};
+
 use super::config::{Answer, Config};
 use super::counters;
 use super::message::Message;
-use crate::core::{Context, GroupId, Instant, Lane, NodeId, Protocol, View, ViewId};
-use crate::parts::deadline::Deadline;
-use crate::parts::token_bucket::TokenBucket;
-use crate::slingshot::baselines::store::{Key, Store};
-use crate::slingshot::flow::Way;
-use crate::slingshot::pull::allowance;
-use crate::slingshot::{Command, Data, Event, Heartbeat, Names, NamesBuilder, Supply};
+use crate::store::{Key, Store};
 
 type Cx<'a> = Context<'a, Nak>;
 
@@ -247,7 +249,7 @@ impl Nak {
         let (group, config) = (data.group, cx.shared);
         for &(key, checksum) in self.received.get(&group).into_iter().flatten() {
             if let Some(name) = self.store.name(key) {
-                self.names.push(crate::slingshot::Name { checksum, ..name });
+                self.names.push(Name { checksum, ..name });
             }
         }
         let message = if self.names.is_empty() {
@@ -257,7 +259,7 @@ impl Nak {
             Message::Digest { view, names: self.names.build(), data }
         };
         cx.send_group(group, message);
-        if let Some(after) = config.base.heartbeat_after {
+        if let Some(after) = config.base.heartbeat_after() {
             self.beats.insert(group, Beat { due: cx.now + after, times: 0 });
             self.arm_beat(cx);
         }
@@ -268,9 +270,9 @@ impl Nak {
         if !self.beat.fired(cx.now) {
             return;
         }
-        let Some(after) = cx.shared.base.heartbeat_after else { return };
+        let Some(after) = cx.shared.base.heartbeat_after() else { return };
         let joined: BTreeMap<GroupId, u64> = self.store.joined().collect();
-        let beats_max = cx.shared.base.heartbeats_max;
+        let beats_max = cx.shared.base.heartbeats_max();
         self.beats.retain(|&group, beat| {
             let Some(&next) = joined.get(&group) else { return false };
             if beat.due <= cx.now {
@@ -287,7 +289,7 @@ impl Nak {
 
     /// Sees to it that the member is woken for the next heartbeat.
     fn arm_beat(&mut self, cx: &mut Cx<'_>) {
-        let Some(after) = cx.shared.base.heartbeat_after else { return };
+        let Some(after) = cx.shared.base.heartbeat_after() else { return };
         let Some(due) = self.beats.values().map(|beat| beat.due).min() else { return };
         // The heartbeat of a later packet is due after this at the earliest.
         self.beat.set(cx, due.min(cx.now + after), Timer::Heartbeat);

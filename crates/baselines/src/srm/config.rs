@@ -1,9 +1,10 @@
 use std::time::Duration;
 
+use paceline_proto::core::knobs::{ABOVE_ZERO, knobs, words};
+use paceline_proto::core::{ConfigError, View};
+use paceline_proto::slingshot;
+
 use super::message::REPAIR_HEAD_BYTES;
-use crate::core::knobs::{ABOVE_ZERO, knobs, words};
-use crate::core::{ConfigError, View};
-use crate::slingshot;
 
 /// The distance to other members, of which the timers are multiples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

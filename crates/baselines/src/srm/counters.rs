@@ -1,6 +1,6 @@
 //! What members of SRM count.
 
-use crate::slingshot::baselines::store::with_store;
+use crate::store::with_store;
 
 with_store! {
     /// What members of SRM count.

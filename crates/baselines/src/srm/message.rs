@@ -1,11 +1,10 @@
 use std::fmt;
 
 use bytes::{BufMut, Bytes};
-
-use crate::core::Rng;
-use crate::core::field::{Field, fields, messages, take_items};
-use crate::core::{DecodeError, GroupId, Payload, ViewId, take_u16};
-use crate::slingshot::{Data, Heartbeat, Names, Supply};
+use paceline_proto::core::Rng;
+use paceline_proto::core::field::{Field, fields, messages, take_items};
+use paceline_proto::core::{DecodeError, GroupId, Payload, ViewId, take_u16};
+use paceline_proto::slingshot::{Data, Heartbeat, Names, Supply};
 
 /// Bytes of a repair before its payload.
 pub(super) const REPAIR_HEAD_BYTES: usize = 5 + Supply::BYTES_MIN;

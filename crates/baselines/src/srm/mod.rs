@@ -13,9 +13,9 @@
 //! constants.
 //!
 //! Departures: packets are kept for a limited time, and a packet missing for longer than
-//! [`lost_after`](crate::slingshot::Config::with_lost_after) is given up and reported lost; members
-//! that do not fit a session message are in the next one; session messages come at a fixed rate,
-//! which the paper adapts to the size of the group.
+//! [`lost_after`](paceline_proto::slingshot::Config::with_lost_after) is given up and reported
+//! lost; members that do not fit a session message are in the next one; session messages come at a
+//! fixed rate, which the paper adapts to the size of the group.
 //!
 //! The paper's session messages report on all members ([`Reports::All`], the default). If 64
 //! members send one each per second, some session message names a packet about 16 ms after it was
@@ -34,10 +34,12 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::core::{Context, GroupId, Instant, NodeId, Protocol, View, ViewId};
-use crate::slingshot::baselines::store::{Key, Store};
-use crate::slingshot::flow::Way;
-use crate::slingshot::{Command, Event, Names, NamesBuilder, Supply};
+use paceline_proto::core::{Context, GroupId, Instant, NodeId, Protocol, View, ViewId};
+use paceline_proto::slingshot::flow::Way;
+use paceline_proto::slingshot::{Command, Event, Names, NamesBuilder, Supply};
+
+use crate::store::{Key, Store};
+
 use session::{Distances, micros};
 use timers::Spread;
 
@@ -168,7 +170,7 @@ impl Srm {
                 has_asked: false,
             };
             self.requests.insert(key, request);
-            cx.set_timer(after.min(cx.shared.base.lost_after), Timer::Request(key, turn));
+            cx.set_timer(after.min(cx.shared.base.lost_after()), Timer::Request(key, turn));
         }
         self.store.missed = missed;
     }
@@ -183,7 +185,7 @@ impl Srm {
             return;
         }
         let request = entry.get_mut();
-        if cx.now.since(request.since) >= cx.shared.base.lost_after {
+        if cx.now.since(request.since) >= cx.shared.base.lost_after() {
             entry.remove();
             return self.store.lose(cx, key);
         }
@@ -216,7 +218,7 @@ impl Srm {
         let scale = growth.saturating_pow(request.backoffs.min(cx.shared.backoffs_max).into());
         let after = self.request_spread.draw(distance, cx.rng).saturating_mul(scale);
         request.ignore_until = cx.now + after / 2;
-        let lost_after = (request.since + cx.shared.base.lost_after).since(cx.now);
+        let lost_after = (request.since + cx.shared.base.lost_after()).since(cx.now);
         cx.set_timer(after.min(lost_after), Timer::Request(key, turn));
     }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use paceline_proto::core::field::Field;
+use paceline_proto::core::{GroupId, Instant, NodeId, View};
+use paceline_proto::slingshot::Name;
+
 use super::config::{Distance, Reports};
 use super::counters;
 use super::message::{Echo, Message, Reached, SESSION_BYTES_MIN, Session};
 use super::{Cx, Srm, Timer};
-use crate::core::field::Field;
-use crate::core::{GroupId, Instant, NodeId, View};
-use crate::slingshot::Name;
 
 /// The longest accepted distance: echoes of older messages are ignored.
 const DISTANCE_MAX: Duration = Duration::from_secs(60);

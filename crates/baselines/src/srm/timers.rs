@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use paceline_proto::core::Rng;
+
 use super::config::{Factors, Timers};
-use crate::core::Rng;
 
 /// The weight of a new sample in an average, as in ns-2.
 const NEW_WEIGHT: f64 = 0.25;

@@ -7,7 +7,7 @@ macro_rules! with_store {
         $(#[$doc:meta])*
         $vis:vis $set:ident = $protocol:literal { $($own:tt)* }
     ) => {
-        $crate::slingshot::counters::with_ledger! {
+        paceline_proto::slingshot::counters::with_ledger! {
             $(#[$doc])*
             $vis $set = $protocol {
                 $($own)*
@@ -57,8 +57,8 @@ macro_rules! with_store {
         }
 
         /// Those of the store.
-        pub(super) static STORE: $crate::slingshot::baselines::store::Counts =
-            $crate::slingshot::baselines::store::Counts {
+        pub(super) static STORE: $crate::store::Counts =
+            $crate::store::Counts {
                 ledger: &LEDGER,
                 sent: SENT,
                 rejected: REJECTED,
@@ -84,4 +84,4 @@ macro_rules! with_store {
             };
     };
 }
-pub(in super::super) use with_store;
+pub(crate) use with_store;

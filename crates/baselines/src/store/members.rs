@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
+use paceline_proto::core::{Context, GroupId, NodeId, Protocol, View, ViewId};
+use paceline_proto::slingshot::{Command, Config, Data, Event, MEMBERS_MAX, RejectReason};
+
 use super::{Group, Store, sorted};
-use crate::core::{Context, GroupId, NodeId, Protocol, View, ViewId};
-use crate::slingshot::config::MEMBERS_MAX;
-use crate::slingshot::{Command, Config, Data, Event, RejectReason};
 
 impl Store {
     /// Groups of which this node is a member, each with the number of its next packet.
-    pub(in super::super) fn joined(&self) -> impl Iterator<Item = (GroupId, u64)> + '_ {
+    pub(crate) fn joined(&self) -> impl Iterator<Item = (GroupId, u64)> + '_ {
         let joined = self.groups.iter().filter(|(_, group)| group.is_joined);
         joined.map(|(&id, group)| (id, group.seq))
     }
 
     /// The members of a group that are in the view, without this node, sorted.
-    pub(in super::super) fn others(&self, group: GroupId, own: NodeId) -> Vec<NodeId> {
+    pub(crate) fn others(&self, group: GroupId, own: NodeId) -> Vec<NodeId> {
         let members = self.view.members().iter().map(|member| member.node);
         let mut others: Vec<NodeId> =
             members.filter(|&node| node != own && self.is_member(group, node)).collect();
@@ -24,7 +24,7 @@ impl Store {
     }
 
     /// True if this node is in the group and the other one too; else counted.
-    pub(in super::super) fn admits<P: Protocol>(
+    pub(crate) fn admits<P: Protocol>(
         &self,
         cx: &mut Context<'_, P>,
         group: GroupId,
@@ -42,11 +42,7 @@ impl Store {
     }
 
     /// False, and counted, if nothing of this node may be listened to.
-    pub(in super::super) fn knows<P: Protocol>(
-        &self,
-        cx: &mut Context<'_, P>,
-        from: NodeId,
-    ) -> bool {
+    pub(crate) fn knows<P: Protocol>(&self, cx: &mut Context<'_, P>, from: NodeId) -> bool {
         if from == cx.node {
             cx.count(self.counts.own_echo, 1);
         } else if self.view.rank(from).is_none() {
@@ -66,13 +62,13 @@ impl Store {
     }
 
     /// Works with the configured roster until a view is installed.
-    pub(in super::super) fn start<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
+    pub(crate) fn start<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         let roster = self.view.clone();
         self.enter_view(cx, &roster);
     }
 
     /// Works with this view from now on. False, and counted, if it is older than the present one.
-    pub(in super::super) fn enter_view<P: Protocol<Event = Event>>(
+    pub(crate) fn enter_view<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         view: &Arc<View>,
@@ -94,7 +90,7 @@ impl Store {
 
     /// Handles the commands of Slingshot that do not concern its repairs. Returns the packet to
     /// send.
-    pub(in super::super) fn command<P: Protocol<Event = Event>>(
+    pub(crate) fn command<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         config: &Config,
@@ -144,7 +140,7 @@ impl Store {
         if !is_known && members.is_empty() {
             return;
         }
-        let groups_max = config.groups_max;
+        let groups_max = config.groups_max();
         if !is_known && self.groups.len() >= groups_max {
             return self.reject(cx, 0, RejectReason::TooManyGroups { groups_max });
         }
@@ -188,7 +184,7 @@ impl Store {
     }
 
     /// The view under whose ranks a message names packets; else counted.
-    pub(in super::super) fn view_named<P: Protocol>(
+    pub(crate) fn view_named<P: Protocol>(
         &self,
         cx: &mut Context<'_, P>,
         id: ViewId,

@@ -7,11 +7,11 @@ mod overdue;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::core::{Context, CounterId, GroupId, Instant, NodeId, Payload, Protocol, View};
-use crate::slingshot::counters::LedgerCounts;
-use crate::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
-use crate::slingshot::ledger::Ledger;
-use crate::slingshot::{Config, Data, Event, Name, RejectReason, Supply, checksum};
+use paceline_proto::core::{Context, CounterId, GroupId, Instant, NodeId, Payload, Protocol, View};
+use paceline_proto::slingshot::counters::LedgerCounts;
+use paceline_proto::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
+use paceline_proto::slingshot::ledger::Ledger;
+use paceline_proto::slingshot::{Config, Data, Event, Name, RejectReason, Supply, checksum};
 
 pub(super) use counters::with_store;
 pub(super) use overdue::Overdue;
@@ -97,9 +97,9 @@ impl Store {
             (*id, Group { listed, is_joined: false, seq: 0 })
         };
         Store {
-            view: config.roster.clone(),
+            view: config.roster().clone(),
             previous: None,
-            groups: config.groups.iter().map(group).collect(),
+            groups: config.groups().iter().map(group).collect(),
             flows: BTreeMap::new(),
             kept: VecDeque::new(),
             ledger: Ledger::new(config, counts.ledger),
@@ -115,12 +115,12 @@ impl Store {
 
     /// Missing packets: known to exist, not held, and not given up.
     pub(super) fn packets_missing(&self) -> usize {
-        self.ledger.missing
+        self.ledger.packets_missing()
     }
 
     /// Packets that are kept, and their bytes.
     pub(super) fn packets_held(&self) -> (usize, usize) {
-        (self.ledger.held_packets, self.ledger.held_bytes)
+        self.ledger.packets_held()
     }
 
     fn multicast<P: Protocol<Event = Event>>(
@@ -153,7 +153,7 @@ impl Store {
             Flow::new(source, *generation)
         });
         let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
-        flow.keep_own(&mut self.ledger, held, config.window_packets as u64);
+        flow.keep_own(&mut self.ledger, held, config.window_packets() as u64);
         let generation = flow.generation;
         self.keep(cx, config, Kept { at: cx.now, key, generation });
         Ok(data)
@@ -180,7 +180,7 @@ impl Store {
         {
             self.end_flow(cx, group, sender);
         }
-        if !self.flows.contains_key(&(group, sender)) && self.flows.len() >= config.flows_max {
+        if !self.flows.contains_key(&(group, sender)) && self.flows.len() >= config.flows_max() {
             cx.count(self.counts.flows_full, 1);
             return None;
         }
@@ -245,7 +245,7 @@ impl Store {
             Some(Slot::Past | Slot::Lost) => Err(self.counts.name_too_old),
             None if is_own => Err(self.counts.name_not_sent),
             None if flow.has_begun() && seq < flow.base() => Err(self.counts.name_too_old),
-            None if flow.has_begun() && seq - flow.next() >= config.window_packets as u64 => {
+            None if flow.has_begun() && seq - flow.next() >= config.window_packets() as u64 => {
                 Err(self.counts.name_too_far)
             }
             _ => Ok(Key { group, sender, seq }),
@@ -289,12 +289,12 @@ impl Store {
         key: Key,
         end: u64,
     ) {
-        let window = config.window_packets as u64;
+        let window = config.window_packets() as u64;
         let Some(flow) = self.flows.get_mut(&(key.group, key.sender)) else { return };
         let first = flow.next().max(end.saturating_sub(window));
         // As in the published protocols, a claim about the packets of another member is believed.
         flow.confirm(end);
-        flow.reach(cx, &mut self.ledger, end, window, config.missing_max);
+        flow.reach(cx, &mut self.ledger, end, window, config.missing_max());
         let missing = (first..end).filter(|&seq| flow.missing(seq).is_some());
         self.missed.extend(missing.map(|seq| Key { seq, ..key }));
     }
@@ -318,7 +318,7 @@ impl Store {
         let flow = self.flows.get_mut(&(group, sender)).expect("it was there above");
         if seq == flow.next() {
             // Makes room for it.
-            flow.reach_to_hold(cx, &mut self.ledger, seq, config.window_packets as u64);
+            flow.reach_to_hold(cx, &mut self.ledger, seq, config.window_packets() as u64);
         }
         let mut since = cx.now;
         let refused = match flow.slot(seq) {
@@ -358,7 +358,7 @@ impl Store {
             cx.count(self.counts.other_incarnation, 1);
             return false;
         }
-        let window = config.window_packets as u64;
+        let window = config.window_packets() as u64;
         match flow.filter(|flow| flow.has_begun()) {
             Some(flow) if flow.missing(data.seq).is_some() => {}
             // A packet of which this member had not known.
@@ -501,9 +501,9 @@ impl Store {
         config: &Config,
     ) -> bool {
         let Some(&Kept { at, key, generation }) = self.kept.front() else { return false };
-        let is_full =
-            self.kept.len() > config.packets_max || self.ledger.held_bytes > config.bytes_max;
-        if !is_full && cx.now.since(at) < config.keep {
+        let is_full = self.kept.len() > config.packets_max()
+            || self.ledger.packets_held().1 > config.bytes_max();
+        if !is_full && cx.now.since(at) < config.keep() {
             return false;
         }
         self.kept.pop_front();

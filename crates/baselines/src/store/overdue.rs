@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use paceline_proto::core::{Context, Instant, Protocol};
+use paceline_proto::parts::deadline::Deadline;
+use paceline_proto::slingshot::Event;
+
 use super::{Key, Store};
-use crate::core::{Context, Instant, Protocol};
-use crate::parts::deadline::Deadline;
-use crate::slingshot::Event;
 
 /// Packets that are missing, each with the instant at which it is given up.
 #[derive(Debug, Default)]
-pub(in super::super) struct Overdue {
+pub(crate) struct Overdue {
     /// In that order. Some have come meanwhile.
     missed: VecDeque<(Instant, Key)>,
     deadline: Deadline,
@@ -19,7 +20,7 @@ pub(in super::super) struct Overdue {
 impl Overdue {
     /// Takes over packets found missing since the last call. They are given up after `lost_after`,
     /// which is the same at each call.
-    pub(in super::super) fn note<P: Protocol>(
+    pub(crate) fn note<P: Protocol>(
         &mut self,
         cx: &Context<'_, P>,
         store: &mut Store,
@@ -34,14 +35,14 @@ impl Overdue {
     }
 
     /// Arms `timer` for the first packet to be given up.
-    pub(in super::super) fn arm<P: Protocol>(&mut self, cx: &mut Context<'_, P>, timer: P::Timer) {
+    pub(crate) fn arm<P: Protocol>(&mut self, cx: &mut Context<'_, P>, timer: P::Timer) {
         if let Some(&(due, _)) = self.missed.front() {
             self.deadline.set(cx, due, timer);
         }
     }
 
     /// The timer has fired: reports packets lost that have been missing for too long.
-    pub(in super::super) fn give_up<P: Protocol<Event = Event>>(
+    pub(crate) fn give_up<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         store: &mut Store,

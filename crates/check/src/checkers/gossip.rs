@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use paceline_baselines::gossip::{Config, Message, Origin, Timer};
 use paceline_proto::core::{GroupId, Instant, Lane, NodeId, Protocol};
-use paceline_proto::slingshot::baselines::gossip::{Config, Message, Origin, Timer};
 use paceline_proto::slingshot::{Data, Names, Supply};
 use paceline_sim::{Input, Observer, Reply};
 

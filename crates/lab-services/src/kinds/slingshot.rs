@@ -1,6 +1,6 @@
+use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::scenario::Keys;
 use paceline_proto::core::Knobs;
-use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{Config, Pull, Rate};
 
 /// The keys of `[workload]` and `[measure]`.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use paceline_baselines::srm::Distance;
 use paceline_lab::figure::{Figure, Scale, number};
-use paceline_proto::slingshot::baselines::srm::Distance;
 
 use super::{Measures, Settings, Setup, closed};
 

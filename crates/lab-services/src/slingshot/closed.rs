@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use paceline_proto::slingshot::baselines::srm::{Distance, Reports, Timers};
+use paceline_baselines::srm::{Distance, Reports, Timers};
 
 use super::{Settings, Setup, Spacing};
 

@@ -3,9 +3,9 @@
 use std::fmt::{Debug, Display};
 use std::ops::Range;
 
+use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_net::Hosted;
 use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
-use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
 
 /// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::LabError;
 use paceline_lab::scenario::Table;
 use paceline_proto::core::{Knobs, NodeId, Protocol, View};
-use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy, Slingshot};
 
 use super::overlap::Overlap;

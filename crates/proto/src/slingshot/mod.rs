@@ -23,7 +23,6 @@
 //! events, the record of each sender's packets ([`flow`]) and the events for the application
 //! ([`ledger`]). The crate `paceline-baselines` has those that Slingshot is compared with.
 
-pub mod baselines;
 mod bins;
 mod config;
 pub mod counters;

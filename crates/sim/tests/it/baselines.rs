@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use paceline_baselines::nak::{self, Nak};
+use paceline_baselines::srm::{self, Distance, Reports, Srm, Timers};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
-use paceline_proto::slingshot::baselines::nak::{self, Nak};
-use paceline_proto::slingshot::baselines::srm::{self, Distance, Reports, Srm, Timers};
 use paceline_proto::slingshot::{Command, Config, Event, How};
 use paceline_sim::{NetworkConfig, Observer, Reply, Sim, SimConfig};
 

@@ -3,11 +3,11 @@
 
 use crate::timely_swarm;
 
+use paceline_baselines::gossip::{Config, Gossip, Message};
 use paceline_check::checkers::gossip::Rule;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{Context, NodeId, Outgoing};
 use paceline_proto::slingshot::NamesBuilder;
-use paceline_proto::slingshot::baselines::gossip::{Config, Gossip, Message};
 use timely_swarm::{Baseline, Scenario};
 
 /// What members do wrong.

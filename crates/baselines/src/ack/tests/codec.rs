@@ -1,11 +1,11 @@
 //! The encoding: round trips, damage, and its bytes.
 
+use paceline_proto::core::laws::{self, hex};
+use paceline_proto::core::{DecodeError, encode_to_bytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::laws::{self, hex};
-use crate::core::{DecodeError, encode_to_bytes};
-use crate::slingshot::baselines::bench::{any_data, codec_laws};
+use crate::bench::{any_data, codec_laws};
 
 fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
@@ -69,7 +69,7 @@ fn the_encoding_is_what_it_always_was() {
 
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
-    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let page = include_str!("../../../../../docs/protocols/slingshot.md");
     let section = laws::section(page, "#### Messages of ACK");
     assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=2));
 }

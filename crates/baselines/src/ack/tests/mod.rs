@@ -2,11 +2,11 @@
 
 mod codec;
 
+use paceline_proto::core::GroupId;
+use paceline_proto::slingshot::{self, Command};
+
 use super::*;
-use crate::core::GroupId;
-use crate::slingshot::baselines::bench;
-use crate::slingshot::tests::{G, INCARNATION, ms, packet, roster};
-use crate::slingshot::{self, Command};
+use crate::bench::{self, G, INCARNATION, ms, packet, roster};
 
 type Bench = bench::Bench<Ack>;
 

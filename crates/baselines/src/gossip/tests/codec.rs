@@ -1,13 +1,13 @@
 //! The encoding: round trips, damage, and its bytes.
 
+use paceline_proto::core::laws::{self, hex};
+use paceline_proto::core::{DecodeError, encode_to_bytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::laws::{self, hex};
-use crate::core::{DecodeError, encode_to_bytes};
-use crate::slingshot::baselines::bench::{any_data, any_names, any_supply};
+use crate::bench::{any_data, any_names, any_of, any_supply};
 
-laws::laws!(Message, laws::any_of::<Message>(), 0u8..5);
+laws::laws!(Message, any_of::<Message>(), 0u8..5);
 
 /// Messages of members that know the groups and views of the one under test.
 fn message_of_a_member() -> impl Strategy<Value = Message> {
@@ -101,7 +101,7 @@ fn the_encoding_is_what_it_always_was() {
 
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
-    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let page = include_str!("../../../../../docs/protocols/slingshot.md");
     let section = laws::section(page, "#### Messages of gossip");
     assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=3));
 }

@@ -2,11 +2,11 @@
 
 mod codec;
 
+use paceline_proto::core::{GroupId, ViewId};
+use paceline_proto::slingshot::{self, Command, Name, NamesBuilder, Supply};
+
 use super::*;
-use crate::core::{GroupId, ViewId};
-use crate::slingshot::baselines::bench;
-use crate::slingshot::tests::{G, INCARNATION, ms, packet, roster};
-use crate::slingshot::{self, Command, Name, NamesBuilder, Supply};
+use crate::bench::{self, G, INCARNATION, ms, packet, roster};
 
 type Bench = bench::Bench<Gossip>;
 
@@ -217,7 +217,7 @@ fn a_digest_that_does_not_fit_is_sent_as_several() {
 }
 
 fn origins_of(message: &Message) -> usize {
-    use crate::core::Wire;
+    use paceline_proto::core::Wire;
     let Message::Digest { origins, .. } = message else { panic!("{message}") };
     assert!(message.wire_len() <= 1200, "{} bytes", message.wire_len());
     origins.len()

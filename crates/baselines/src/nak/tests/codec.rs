@@ -1,11 +1,11 @@
 //! The encoding: round trips, damaged input, and fixed bytes.
 
+use paceline_proto::core::laws::{self, hex};
+use paceline_proto::core::{DecodeError, encode_to_bytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::laws::{self, hex};
-use crate::core::{DecodeError, encode_to_bytes};
-use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, codec_laws};
+use crate::bench::{any_data, any_names, any_supply, codec_laws};
 
 fn any_message() -> impl Strategy<Value = Message> {
     prop_oneof![
@@ -83,7 +83,7 @@ const GOLDEN: [&str; 5] = [
 
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
-    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let page = include_str!("../../../../../docs/protocols/slingshot.md");
     let section = laws::section(page, "#### Messages of NAK");
     assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=4));
 }

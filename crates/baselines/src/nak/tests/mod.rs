@@ -4,13 +4,13 @@ mod codec;
 
 use std::time::Duration;
 
-use super::*;
-use crate::core::{GroupId, NodeId, ViewId, Wire};
-use crate::slingshot::baselines::bench;
-use crate::slingshot::tests::{G, ms, packet, roster};
-use crate::slingshot::{
+use paceline_proto::core::{GroupId, NodeId, ViewId, Wire};
+use paceline_proto::slingshot::{
     self, Command, Heartbeat, Name, Names, NamesBuilder, Order, Supply, checksum,
 };
+
+use super::*;
+use crate::bench::{self, G, ms, packet, roster};
 
 type Bench = bench::Bench<Nak>;
 

@@ -1,11 +1,11 @@
 //! The encoding: round trips, damaged input, and fixed bytes.
 
+use paceline_proto::core::laws::{self, hex};
+use paceline_proto::core::{DecodeError, GroupId, encode_to_bytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::laws::{self, hex};
-use crate::core::{DecodeError, encode_to_bytes};
-use crate::slingshot::baselines::bench::{any_data, any_names, any_supply, codec_laws};
+use crate::bench::{any_data, any_names, any_supply, codec_laws};
 
 fn any_session() -> impl Strategy<Value = Session> {
     let reached = (0u16..5, 0u32..110, any::<u32>()).prop_map(|(rank, life, last)| Reached {
@@ -21,7 +21,7 @@ fn any_session() -> impl Strategy<Value = Session> {
     let head = (0u64..2, 0u32..2, 0u64..110, 0..=u64::MAX / 2, any::<u64>());
     let lists = (prop::collection::vec(reached, 0..9), prop::collection::vec(echo, 0..9));
     (head, lists).prop_map(|((view, group, incarnation, next, stamp), (reached, echoes))| {
-        let (view, group) = (ViewId(view), crate::core::GroupId(group));
+        let (view, group) = (ViewId(view), GroupId(group));
         Session { view, group, incarnation, next, stamp, reached, echoes }
     })
 }
@@ -101,7 +101,7 @@ const GOLDEN: [&str; 4] = [
 
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
-    let page = include_str!("../../../../../../../docs/protocols/slingshot.md");
+    let page = include_str!("../../../../../docs/protocols/slingshot.md");
     let section = laws::section(page, "#### Messages of SRM");
     assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=3));
 }

@@ -1,8 +1,9 @@
 //! Members that break the rules, and configurations that cannot work.
 
+use paceline_proto::core::{GroupId, Payload};
+use paceline_proto::slingshot::{Data, Rate, checksum};
+
 use super::*;
-use crate::core::{GroupId, Payload};
-use crate::slingshot::Rate;
 
 #[test]
 fn a_request_for_what_cannot_be_leaves_nothing_but_a_count() {
@@ -99,7 +100,7 @@ fn a_sender_that_starts_anew_ends_what_was_missing_of_it() {
     bench.told();
     let mut data = packet(G, 1, 0);
     data.incarnation = 500;
-    data.checksum = crate::slingshot::checksum(G, 500, 0, &data.payload);
+    data.checksum = checksum(G, 500, 0, &data.payload);
     bench.message(1, Message::Data(data));
     assert_eq!(bench.told(), ["n1.1..2 lost", "n1.0 direct"]);
     bench.pass(ms(30_000));
@@ -136,7 +137,7 @@ fn commands_that_make_no_sense_are_rejected() {
     let largest = bench.config.payload_bytes_max(1200);
     let data = packet(G, 1, 0);
     let payload = Payload::Zeros(largest as u32);
-    let data = crate::slingshot::Data { payload, ..data };
+    let data = Data { payload, ..data };
     let supply = Supply { view: ViewId(0), rank: 0, data };
     assert_eq!(Message::Repair { distance_us: 0, supply }.wire_len(), 1200);
 }

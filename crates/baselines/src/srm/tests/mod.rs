@@ -5,11 +5,11 @@ mod hostile;
 
 use std::time::Duration;
 
+use paceline_proto::core::{Instant, NodeId, ViewId, Wire};
+use paceline_proto::slingshot::{Command, Name, NamesBuilder, Supply};
+
 use super::*;
-use crate::core::{Instant, NodeId, ViewId, Wire};
-use crate::slingshot::baselines::bench;
-use crate::slingshot::tests::{G, ms, packet, roster};
-use crate::slingshot::{Command, Name, NamesBuilder, Supply};
+use crate::bench::{self, G, ms, packet, roster};
 
 type Bench = bench::Bench<Srm>;
 

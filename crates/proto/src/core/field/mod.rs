@@ -2,7 +2,7 @@
 //!
 //! [`messages!`] declares what the nodes of a protocol send each other, [`fields!`] a part of such
 //! messages. From the declaration come the type, its form in bytes ([`Field`], [`Wire`]), the line
-//! for a trace, and in tests a generator and the rows of the documentation's tables. Both macros
+//! for a trace, and for tests a generator and the rows of the documentation's tables. Both macros
 //! share the grammar of a field:
 //!
 //! ```text

@@ -21,10 +21,10 @@ use crate::core::{
 use crate::parts::fec::{Coefficients, Sum};
 
 /// The incarnation of the member under test; that of node i is `100 + i`.
-pub(super) const INCARNATION: u64 = 7;
-pub(super) const G: GroupId = GroupId(0);
+const INCARNATION: u64 = 7;
+const G: GroupId = GroupId(0);
 
-pub(super) struct NoBacklog;
+struct NoBacklog;
 
 impl Backlog for NoBacklog {
     fn backlog_bytes(&self, _: NodeId) -> usize {
@@ -41,11 +41,11 @@ struct Bench {
     now: Instant,
 }
 
-pub(super) fn ms(millis: u64) -> Duration {
+fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-pub(super) fn roster(members: u32) -> View {
+fn roster(members: u32) -> View {
     View::roster((0..members).map(NodeId))
 }
 
@@ -181,13 +181,13 @@ impl Bench {
 }
 
 /// The packet that node `from` sends under this number: its length and bytes follow from both.
-pub(super) fn packet(group: GroupId, from: u32, seq: u64) -> Data {
+fn packet(group: GroupId, from: u32, seq: u64) -> Data {
     let bytes = 3 + (from as usize * 7).wrapping_add((seq as usize).wrapping_mul(5)) % 40;
     let payload = Payload::from(vec![(from as u8) << 4 ^ seq as u8 ^ group.0 as u8; bytes]);
     packet_with(group, from, seq, payload)
 }
 
-pub(super) fn packet_with(group: GroupId, from: u32, seq: u64, payload: Payload) -> Data {
+fn packet_with(group: GroupId, from: u32, seq: u64, payload: Payload) -> Data {
     let incarnation = 100 + u64::from(from);
     let checksum = checksum(group, incarnation, seq, &payload);
     Data { group, incarnation, seq, checksum, payload }

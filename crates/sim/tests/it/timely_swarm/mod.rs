@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use faulty::{Bug, Faulty};
+use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_check::checkers::gossip::GossipLedger;
 use paceline_check::checkers::timely::TimelyLedger;
 use paceline_check::swarm::Options;
@@ -13,7 +14,6 @@ use paceline_check::{Swarm, Tamper, Wrapped};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
-use paceline_proto::slingshot::baselines::{ack, gossip, nak, srm};
 use paceline_proto::slingshot::{
     Code, Command, Config, Event, Order, Pull, Rate, RepairBy, Slingshot,
 };

@@ -39,13 +39,13 @@ mod words;
 use std::fs;
 use std::path::PathBuf;
 
+use paceline_baselines::srm::Srm;
 use paceline_proto::chain::Chain;
 use paceline_proto::core::Instant;
 use paceline_proto::group::Group;
 use paceline_proto::mircc::Forwarder;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
-use paceline_proto::slingshot::baselines::srm::Srm;
 use paceline_proto::walk::Server;
 use paceline_sim::Fault;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use paceline_baselines::srm::{self, Distance, Srm};
 use paceline_proto::core::{CounterSet, NodeId, View};
-use paceline_proto::slingshot::baselines::srm::{self, Distance, Srm};
 use paceline_proto::slingshot::{Command, Config, Event, How, Rate, Slingshot, counters};
 use paceline_sim::{Sim, SimConfig};
 
