@@ -47,7 +47,6 @@
 #![deny(unsafe_code)]
 
 mod admission;
-mod bucket;
 mod chassis;
 mod config;
 pub mod counters;

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{Instant, NodeId, PeerState};
+use paceline_proto::parts::token_bucket::TokenBucket;
 
 use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
 use super::{Deadline, Driver};
-use crate::bucket::TokenBucket;
 use crate::counters;
 use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
@@ -52,6 +52,9 @@ const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(8);
 /// How often open proofs are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Depth of the buckets of questions and of answers, as the time that their rates take to fill
+/// them.
+const BURST: Duration = Duration::from_secs(1);
 /// Between two questions that hints cause, on average; a second's worth at once.
 const HINT_EVERY: Duration = Duration::from_nanos(1_000_000_000 / 256);
 /// Between two answers to nodes that are not known, likewise.
@@ -90,8 +93,8 @@ impl Proofs {
             open: BTreeMap::new(),
             bytes: 0,
             datagram_bytes: 0,
-            hints: TokenBucket::new(),
-            answers: TokenBucket::new(),
+            hints: TokenBucket::full(BURST),
+            answers: TokenBucket::full(BURST),
             is_armed: false,
         }
     }
@@ -111,7 +114,7 @@ impl Proofs {
 
     /// True if an unknown node may be answered now; counts the answer.
     pub(super) fn admits_answer(&mut self, now: Instant) -> bool {
-        self.answers.take(ANSWER_EVERY, now)
+        self.answers.try_take_whole(now, ANSWER_EVERY)
     }
 
     /// Ends the proof of the node.
@@ -372,7 +375,7 @@ impl Driver {
                 let peer = self.peers.at(place);
                 peer.addr == addr && peer.session.is_some()
             });
-        if !is_paid && !self.proofs.hints.take(HINT_EVERY, now) {
+        if !is_paid && !self.proofs.hints.try_take_whole(now, HINT_EVERY) {
             return self.chassis.counters.add(counters::PROOF_DELAYED, 1);
         }
         let open = self.proofs.open.get_mut(&node).expect("looked at above");

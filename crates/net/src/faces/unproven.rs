@@ -11,15 +11,17 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use paceline_proto::core::Instant;
+use paceline_proto::parts::token_bucket::TokenBucket;
 
 use super::range::AddressRange;
-use crate::bucket::TokenBucket;
 
 /// Bytes that may go to an unproven face for each that has come from it. Source: RFC 9000,
 /// section 8.1.
 const ANSWER_FACTOR: u64 = 3;
 /// Bits of an IPv4 and of an IPv6 address that name its network: the usual prefix of a site.
 const NETWORK_BITS: (u8, u8) = (24, 48);
+/// Depth of a bucket, as the time that its rate takes to fill it.
+const BURST: Duration = Duration::from_secs(1);
 /// Networks whose token buckets are kept. While this many are not full, other networks get nothing.
 const NETWORKS_MAX: usize = 4_096;
 /// Least time between two searches for buckets that are full again.
@@ -103,10 +105,10 @@ impl NetworkRates {
         let network = network(address);
         let time = Duration::from_nanos(nanos);
         if let Some(bucket) = self.buckets.get_mut(&network) {
-            return bucket.take(time, now);
+            return bucket.try_take_whole(now, time);
         }
-        let mut bucket = TokenBucket::new();
-        let is_admitted = self.has_room(now) && bucket.take(time, now);
+        let mut bucket = TokenBucket::full(BURST);
+        let is_admitted = self.has_room(now) && bucket.try_take_whole(now, time);
         if is_admitted {
             self.buckets.insert(network, bucket);
         }

@@ -24,7 +24,7 @@ impl TokenBucket {
     }
 
     /// A bucket of this depth that is full at the beginning.
-    pub(crate) fn full(depth: Duration) -> TokenBucket {
+    pub const fn full(depth: Duration) -> TokenBucket {
         TokenBucket { full_at: Instant::ZERO, depth }
     }
 
@@ -45,6 +45,21 @@ impl TokenBucket {
             self.take(now, size, per_second);
         }
         may
+    }
+
+    /// Takes the tokens that its rate adds in `time`; false, and takes none, if it holds fewer.
+    pub fn try_take_whole(&mut self, now: Instant, time: Duration) -> bool {
+        let full_at = self.full_at.max(now) + time;
+        let is_there = full_at <= now + self.depth;
+        if is_there {
+            self.full_at = full_at;
+        }
+        is_there
+    }
+
+    /// True if it holds all that it can.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.full_at <= now
     }
 }
 
@@ -100,5 +115,18 @@ mod tests {
         bucket.take(at(0), 1.0, 0.0);
         assert_eq!(bucket.next_at(), at(0) + Duration::from_secs(3_599));
         assert_eq!(time_for(0.0, 0.0), Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn whole_amounts_pass_as_long_as_the_bucket_holds_them() {
+        let mut bucket = TokenBucket::full(Duration::from_secs(1));
+        let each = Duration::from_millis(10);
+        let mut admitted =
+            |millis| (0..1000).filter(|_| bucket.try_take_whole(at(millis), each)).count();
+        assert_eq!(admitted(0), 100);
+        assert_eq!(admitted(5), 0);
+        assert_eq!(admitted(505), 50);
+        assert_eq!(admitted(60_000), 100);
+        assert!(!bucket.is_full(at(60_999)) && bucket.is_full(at(61_000)));
     }
 }
