@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use hdrhistogram::Histogram;
 use paceline_lab::world;
 use paceline_proto::core::{GroupId, Instant, NodeId, mix};
+use paceline_proto::slingshot::flow::Way;
 use serde::{Deserialize, Serialize};
 
-use super::peer::Way;
 use super::plan::Plan;
 
 /// Latencies are kept in nanoseconds up to this many, with three digits.

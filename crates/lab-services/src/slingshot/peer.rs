@@ -6,7 +6,8 @@ use std::ops::Range;
 use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_net::Hosted;
 use paceline_proto::core::{Counters, GroupId, NodeId, Payload, Protocol, Wire};
-use paceline_proto::slingshot::{self, Command, Event, How, Slingshot};
+use paceline_proto::slingshot::flow::Way;
+use paceline_proto::slingshot::{self, Command, Event, Slingshot};
 
 /// A protocol that multicasts packets to one group of all nodes, and takes commands as Slingshot
 /// does.
@@ -35,16 +36,9 @@ pub fn multicast(group: GroupId, payload: Payload) -> Command {
 /// What an event of Slingshot's says; those it is compared with have the same.
 pub fn told(event: &Event) -> Told<'_> {
     match event {
-        Event::Delivered { sender, payload, how, is_late, .. } => Told::Packet {
-            sender: *sender,
-            payload,
-            way: match how {
-                How::Direct => Way::Direct,
-                How::Recovered { .. } => Way::Recovered,
-                How::Pulled { .. } => Way::Pulled,
-            },
-            is_late: *is_late,
-        },
+        Event::Delivered { sender, payload, how, is_late, .. } => {
+            Told::Packet { sender: *sender, payload, way: how.way(), is_late: *is_late }
+        }
         Event::Lost { group, sender, first, end, .. } => {
             Told::Lost { group: *group, sender: *sender, seqs: *first..*end }
         }
@@ -89,17 +83,6 @@ pub enum Told<'a> {
     Rejected(String),
     /// Nothing that is measured.
     Other,
-}
-
-/// How a packet came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// From its sender.
-    Direct,
-    /// Computed from repairs.
-    Recovered,
-    /// From a member that was asked.
-    Pulled,
 }
 
 /// What a message is.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use paceline_proto::core::{Context, Counters, GroupId, NodeId, Outbox, PeerState, Protocol, View};
 use paceline_proto::slingshot::Command;
+use paceline_proto::slingshot::flow::Way;
 
-use super::peer::{Kind, Timely, Told, Way};
+use super::peer::{Kind, Timely, Told};
 
 /// A member, and what reaches it from the senders.
 pub struct Watched<P: Protocol> {

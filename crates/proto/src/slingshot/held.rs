@@ -14,7 +14,7 @@ pub struct Source {
 }
 
 /// The way by which a packet came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// From its sender.
     Direct,

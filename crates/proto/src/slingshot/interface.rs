@@ -6,6 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::Rate;
+use super::held::Way;
 use crate::core::{GroupId, NodeId, Payload};
 
 /// What the application asks of its member.
@@ -127,6 +128,17 @@ pub enum How {
         /// Time from when it should have come, as far as repairs say; else from the first sign.
         after: Duration,
     },
+}
+
+impl How {
+    /// The way alone.
+    pub fn way(self) -> Way {
+        match self {
+            How::Direct => Way::Direct,
+            How::Recovered { .. } => Way::Recovered,
+            How::Pulled { .. } => Way::Pulled,
+        }
+    }
 }
 
 /// Why a command was not carried out.
