@@ -134,7 +134,9 @@ pub fn run(
                 node.views.last().is_some_and(|view| view.members.len() == plan.nodes as usize)
             });
             if !all || ledger.nodes().iter().any(|node| node.excluded > 0) {
-                return Err(LabError::Run("the group was not whole all the time".to_owned()));
+                return Err(LabError::Run(
+                    "a member was excluded, or missing from the last view".to_owned(),
+                ));
             }
             row(plan, members.broadcast(), &outcome)
         }

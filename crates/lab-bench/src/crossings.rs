@@ -307,7 +307,8 @@ fn missed(rows: &[CrossingsRow]) -> Vec<String> {
         && !reaches(deadline_us(), wait)
     {
         missed.push(format!(
-            "99 in 100 walkers wait for company up to {wait:.0} us, more than {:.0}",
+            "the 99th percentile of the time that a walker waits for its bundle is {wait:.0} us, \
+            more than {:.0}",
             deadline_us()
         ));
     }

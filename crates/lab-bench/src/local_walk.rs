@@ -150,7 +150,7 @@ impl Local {
             if deep.best.is_nan() || deep.best < STEPS_FLOOR {
                 missed.push(format!("{said}, not {:.0}", STEPS_FLOOR / 1e6));
             } else if deep.best < STEPS_GOAL {
-                short.push(format!("{said}: {:.0} are the goal", STEPS_GOAL / 1e6));
+                short.push(format!("{said}, below the target of {:.0}", STEPS_GOAL / 1e6));
             }
             self.share_of_reads = of(READING).map_or(f64::NAN, |reads| deep.best / reads.best);
             let plain = of(PLAIN).map_or(f64::NAN, |plain| plain.per_core_second);

@@ -216,7 +216,7 @@ fn missed(orders: &[OrderRow]) -> Vec<String> {
     let line = |order: &OrderRow| {
         let OrderRow { of, less, less_value, more, more_value, .. } = order;
         match *of {
-            "dropped" => format!("{less} dropped {less_value} walkers, and should drop none"),
+            "dropped" => format!("{less} dropped {less_value} walkers; expected none"),
             _ => format!("{of} of {less} is {less_value}, of {more} {more_value}"),
         }
     };

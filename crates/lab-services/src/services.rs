@@ -111,7 +111,7 @@ pub fn reproduction(name: &str) -> Result<&'static Reproduction, LabError> {
     let found = reproductions().find(|reproduction| reproduction.name == name);
     found.ok_or_else(|| {
         let known: Vec<&str> = reproductions().map(|reproduction| reproduction.name).collect();
-        Diagnostic::new(format!("nothing to reproduce is called `{name}`"))
+        Diagnostic::new(format!("there are no figures `{name}` to reproduce"))
             .with_suggestion(name, known.iter().copied())
             .with_note(format!("known: {}", known.join(", ")))
             .into()
@@ -138,7 +138,7 @@ pub fn serve_control() -> Result<(), LabError> {
 }
 
 fn row_of(scenario: &Scenario) -> &'static Row {
-    row(scenario.service).expect("a scenario is of a kind that was found here")
+    row(scenario.service).expect("the kind of a resolved scenario is registered here")
 }
 
 #[cfg(test)]

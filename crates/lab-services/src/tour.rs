@@ -187,8 +187,8 @@ fn report(
         .with_group("all send", of("all", |row| row.mb_per_node_per_s));
     let latency = Plot::bars("Latency under full load", names, Axis::new("median", "ms"))
         .with_caption(
-            "From acceptance at the sender to delivery at every other member, while as much is \
-             sent as is accepted.",
+            "From acceptance at the sender to delivery at every other member, while senders send \
+             as much as is accepted.",
         )
         .with_group("one sends", of("one", |row| row.p50_ms))
         .with_group("all send", of("all", |row| row.p50_ms));

@@ -49,7 +49,7 @@ impl Run {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(LabError::folder(
                     folder,
-                    "not a run folder, or of a run that did not end: it has no manifest.json",
+                    "not the folder of a completed run: it has no manifest.json",
                 ));
             }
             Err(error) => return Err(LabError::read(&path)(error)),
@@ -266,7 +266,7 @@ mod tests {
         );
         assert_eq!(
             said(place.path()),
-            "T: not a run folder, or of a run that did not end: it has no manifest.json"
+            "T: not the folder of a completed run: it has no manifest.json"
         );
         fs::write(place.path().join("manifest.json"), "{\"format\": 9}").unwrap();
         assert_eq!(said(place.path()), "T/manifest.json: format 9; this build reads format 1");

@@ -51,8 +51,8 @@ impl Tally {
         let mut parts = Vec::new();
         if self.published() > 0 {
             parts.push(format!(
-                "Of {} published values {} lie, with the measured ones, inside a band, {} do not, \
-                 and {} stand beside a measured one without a band.",
+                "Of {} published values {} lie in a band together with the measured ones, {} do \
+                 not, and {} have a measured value without a band.",
                 self.published(),
                 self.reproduced,
                 self.differ,
@@ -62,7 +62,7 @@ impl Tally {
         let own = self.checked + self.failed;
         if own > 0 {
             parts.push(format!(
-                "Of {own} figures of which nothing was published {} lie inside our own bands.",
+                "Of {own} figures without a published value {} lie in our own bands.",
                 self.checked
             ));
         }

@@ -156,7 +156,7 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<FetchRow, LabError> {
     let folder = tempfile::tempdir()
-        .map_err(|error| LabError::Run(format!("no folder for files: {error}")))?;
+        .map_err(|error| LabError::Run(format!("cannot create a temporary folder: {error}")))?;
     let stage = Stage { plan, folder: folder.path(), program, progress };
     let mut row = match case {
         FetchCase::Slingshot => stage.slingshot()?,
@@ -166,7 +166,8 @@ pub fn run(
         row.missed.extend(phase.missed.iter().map(|why| format!("{}: {why}", phase.phase)));
     }
     for file in row.files.iter().filter(|file| !file.is_verified) {
-        row.missed.push(format!("no digest of the file of {} was said", file.consumer));
+        row.missed
+            .push(format!("{} did not report that the digest of its file matches", file.consumer));
     }
     Ok(row)
 }
@@ -219,14 +220,14 @@ impl Stage<'_> {
         let within = settle + duration + STAYS * 2;
         let mut missed = Vec::new();
         if !clock.end(&mut other, &mut servers, Some(&mut first), within)? {
-            missed.push("C2 did not get its file in twice its time".to_owned());
+            missed.push("C2 did not complete its fetch within twice the expected time".to_owned());
         }
         let second_file = other.whole();
         drop(other);
         let after = clock.measure(self.plan, &network, &mut servers, &mut [&mut first])?;
         // The rest of it is a tenth, at the least rate that is no miss some more.
         if !clock.end(&mut first, &mut servers, None, total)? {
-            missed.push("C1 did not get its file in twice its time".to_owned());
+            missed.push("C1 did not complete its fetch within twice the expected time".to_owned());
         }
         let files = [("C1", first.whole()), ("C2", second_file)];
         let alone = [expected.alone];
@@ -255,7 +256,7 @@ impl Stage<'_> {
         let measured = clock.measure(self.plan, &network, &mut servers, &mut [&mut first])?;
         let mut missed = Vec::new();
         if !clock.end(&mut first, &mut servers, None, settle + duration + STAYS * 2)? {
-            missed.push("C1 did not get its file in twice its time".to_owned());
+            missed.push("C1 did not complete its fetch within twice the expected time".to_owned());
         }
         let files = [("C1", first.whole())];
         let phases = vec![("alone", measured, &expected[..])];
@@ -371,7 +372,7 @@ impl<'a> Clock<'a> {
             self.look(servers)?;
             consumer.check()?;
             if Instant::now() >= end {
-                let why = format!("nothing came to a consumer in {BEGINS_WITHIN:?}");
+                let why = format!("a consumer received nothing within {BEGINS_WITHIN:?}");
                 return Err(LabError::Run(why));
             }
         }
@@ -389,8 +390,8 @@ impl<'a> Clock<'a> {
             self.look(servers)?;
             for consumer in &mut *consumers {
                 if consumer.has_ended()? {
-                    let why = "a consumer had its file before all was measured: it was faster \
-                               than its links, or --seconds is too short";
+                    let why = "a consumer completed its fetch before the measurement ended: it was \
+                               faster than its links, or --seconds is too short";
                     return Err(LabError::Run(why.to_owned()));
                 }
             }

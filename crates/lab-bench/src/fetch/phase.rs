@@ -118,11 +118,11 @@ pub(super) fn judge(
 
     let mut missed = Vec::new();
     if mbit < least_mbit {
-        missed.push(format!("{mbit:.2} Mbit/s, and at least {least_mbit:.2} are to come"));
+        missed.push(format!("{mbit:.2} Mbit/s, below the minimum of {least_mbit:.2}"));
     }
     if let Some(apart) = apart.filter(|&apart| apart > plan.apart) {
         let (apart, most) = (apart * 100.0, plan.apart * 100.0);
-        missed.push(format!("consumers are {apart:.1} % apart, and may be {most:.0} %"));
+        missed.push(format!("rates of consumers differ by {apart:.1} %, more than {most:.0} %"));
     }
     PhaseRow {
         phase,

@@ -98,7 +98,7 @@ impl Running {
         drop(held);
         match self.is_over()? {
             None if has_spoken => Ok(()),
-            None => Err(LabError::Run(format!("{} does not say that it listens", self.name))),
+            None => Err(LabError::Run(format!("{} did not report that it listens", self.name))),
             Some(status) => Err(self.obituary(status)),
         }
     }
@@ -150,7 +150,7 @@ impl Running {
     fn obituary(&self, status: ExitStatus) -> LabError {
         // Its last lines may still be on their way.
         std::thread::sleep(Duration::from_millis(100));
-        let mut text = format!("{} ended early: {status}", self.name);
+        let mut text = format!("{} exited early: {status}", self.name);
         for line in &self.heard().last_words {
             text.push_str(&format!("\n  | {line}"));
         }

@@ -120,7 +120,9 @@ pub(super) fn run(kind: Kind, settings: Settings) -> Result<Exchanges, LabError>
 fn joined(
     thread: std::thread::JoinHandle<Result<Exchanges, LabError>>,
 ) -> Result<Exchanges, LabError> {
-    thread.join().unwrap_or_else(|_| Err(LabError::Run("the forwarder's thread broke".into())))
+    thread
+        .join()
+        .unwrap_or_else(|_| Err(LabError::Run("the thread of the forwarder failed".into())))
 }
 
 /// The forwarder, from within its thread.

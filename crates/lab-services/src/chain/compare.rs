@@ -158,7 +158,7 @@ pub(super) fn latency(
     for (place, quantile) in ["p50", "p99"].into_iter().enumerate() {
         for (topology, run) in [("unicast", unicast), (name, own)] {
             let id = format!("chain/latency/{topology}/{load}/{setting}-{quantile}-ms");
-            let note = format!("{} MB/s told a member", number(run.rate));
+            let note = format!("{} MB/s delivered at each member", number(run.rate));
             figures.push(Figure::new(id, run.latency_ms[place], "ms").with_note(note));
         }
     }

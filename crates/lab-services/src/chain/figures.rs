@@ -50,7 +50,7 @@ fn rounds(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured) -> Fi
         Topology::Unicast => "X (N - 1)",
         Topology::Chain => "X + N - 2",
         Topology::Tree => "X ceil(log2 N)",
-        Topology::Pipeline => "X + log2 N - 1, or X + floor(log2 N) where N is no power of two",
+        Topology::Pipeline => "X + log2 N - 1, or X + floor(log2 N) where N is not a power of two",
     };
     let figure =
         figure.with_band(exact, exact).with_note(format!("closed form {formula}: {exact}"));
@@ -174,7 +174,7 @@ fn progress(scenario: &Scenario, measured: &Measured) -> Figure {
     let silent = measured.ledger().seconds_without_progress(measured.outcome.ended);
     let figure =
         Figure::new(format!("chain/progress/n{}", scenario.topology.nodes), silent as f64, "s");
-    figure.with_band(0.0, 0.0).with_note("seconds in which some node was told nothing")
+    figure.with_band(0.0, 0.0).with_note("seconds in which some node delivered nothing")
 }
 
 fn runs(scale: Scale) -> Vec<(&'static str, Vec<String>)> {

@@ -102,7 +102,7 @@ impl Hops {
             false => format!("{least} to {most} each"),
         };
         let caption = format!(
-            "An arrow from each member to those that it sends blocks to: {} links, {} blocks, \
+            "Each arrow leads from a member to one that it sends blocks to: {} links, {} blocks, \
              {blocks}.",
             links.len(),
             self.transmissions
@@ -127,7 +127,7 @@ impl Hops {
         });
         Plot::lanes("Hop by hop", names, Axis::new("since the first transmission", "ms"))
             .with_layer("", Mark::Arrows, ends)
-            .with_caption("Each arrow is one transmission: from when it is sent to its arrival.")
+            .with_caption("Each arrow is one transmission, from its departure to its arrival.")
     }
 }
 

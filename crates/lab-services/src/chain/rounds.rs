@@ -13,8 +13,8 @@ use super::ring::{Hop, Hops, letter};
 use super::simulated::simulate_one;
 use crate::catalog::CATALOG;
 
-const ROUNDS: &str = "Who sends what to whom in each round, as the run did it: two messages of A \
-    to four members. These are the published tables.";
+const ROUNDS: &str = "The transmissions of each round of the run: two messages of A to four \
+    members. These are the published tables.";
 
 const LINKS: &str = "Bytes that each member sends by its link to the switch while A broadcasts, as \
     shares of all. N-1 puts every copy on one link. The chain puts one copy on each link but the \

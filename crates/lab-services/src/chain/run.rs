@@ -74,13 +74,13 @@ fn only_simulated(measure: Measure) -> Option<&'static str> {
             Some("these figures compare simulated runs")
         }
         Measure::Rounds => {
-            Some("figures = \"rounds\" counts in times of one block on a simulated link")
+            Some("figures = \"rounds\" measures times of a block on a simulated link")
         }
         Measure::Transmissions => {
-            Some("figures = \"transmissions\" counts what only the simulator sees")
+            Some("figures = \"transmissions\" counts what only the simulator observes")
         }
         Measure::Fairness => {
-            Some("figures = \"fairness\" judges shares of links, and loopback has none")
+            Some("figures = \"fairness\" compares shares of link rates, and loopback has no links")
         }
         Measure::Deliveries | Measure::Throughput | Measure::Progress => None,
     }

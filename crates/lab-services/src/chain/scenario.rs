@@ -163,8 +163,8 @@ pub(crate) fn read_workload(
     let blocks: Option<u64> = table.integer_optional("blocks", 1..=1u64 << 32)?;
     let messages: Option<u64> = table.integer_optional("messages", 1..=1u64 << 40)?;
     if blocks.is_some() && messages.is_some() {
-        let problem = "`blocks` and `messages` both say how much is sent";
-        return Err(table.error("blocks", problem, "one of them"));
+        let problem = "`blocks` and `messages` both set the amount to send";
+        return Err(table.error("blocks", problem, "only one of them"));
     }
     // `blocks` makes one message of whole blocks, as far as a message may be that large.
     let (message_bytes, messages) = match blocks {

@@ -38,15 +38,15 @@ pub(super) fn figures(scenario: &Scenario, measured: &Measured) -> Vec<Figure> {
             let longest = silence.map(|nanos| nanos.max(measured.ledger().latency().max()));
             let longest = longest.map_or(f64::NAN, |nanos| nanos as f64 / 1e9);
             time("stall", longest, stall_max).with_note(
-                "the longest that a message took, or that a member that stayed was told nothing; \
-                 at most 1.5 s to notice and 0.2 s to repair",
+                "the longest latency of a message or gap between deliveries at a surviving member; \
+                 at most 1.5 s to detect the crash and 0.2 s to repair",
             )
         }
         Measure::Joining => time("join", joined_after(scenario, measured), JOIN_S_MAX)
-            .with_note("from the first request until all are in one view"),
+            .with_note("from the first request until all members are in one view"),
         Measure::Healing => time("heal", healed_after(scenario, measured), HEAL_S_MAX).with_note(
-            "from the end of the partition until all are in one view; users of JGroups report 48 \
-             to 101",
+            "from the end of the partition until all members are in one view; users of JGroups \
+             report 48 to 101",
         ),
         Measure::Repair => time("repair", repaired_after(scenario, measured), stall_max).with_note(
             "from the crash until every other member has the message that was in flight",
@@ -56,11 +56,11 @@ pub(super) fn figures(scenario: &Scenario, measured: &Measured) -> Vec<Figure> {
     let (lost, note) = match measured.members.broadcast().plan().messages {
         Some(_) => (
             missing + damaged,
-            "accepted from a member that stayed, and not delivered to another one that stayed, or \
-             twice, or out of order",
+            "accepted from a surviving member, and lost, duplicated or out of order at another \
+             surviving member",
         ),
         // What was not delivered at the end was on its way.
-        None => (damaged, "delivered twice, or out of order, or not as they were sent"),
+        None => (damaged, "delivered twice, out of order or altered"),
     };
     let lost = Figure::new(format!("{name}/lost"), lost as f64, "messages");
     vec![first, lost.with_band(0.0, 0.0).with_note(note)]

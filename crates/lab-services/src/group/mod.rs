@@ -27,8 +27,8 @@ use crate::chain::{Attendance, Broadcast};
 /// The group's figures as `paceline reproduce group` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {
     name: "group",
-    about: "Members that join, leave, crash and are cut off: how long the others stand still, and \
-            that nothing is lost.",
+    about: "Members that join, leave, crash and are partitioned: how long the others stall, and \
+            that no message is lost.",
     figures: figures::reproduce,
     sections: report::sections,
 };

@@ -11,17 +11,16 @@ use super::Members;
 use super::figures::SCENARIOS;
 use crate::catalog::CATALOG;
 
-const DROP_OUT: &str = "On a chain every member forwards what it gets, so what if a member drops \
-    out? In the published design what was in flight at that member is lost to all behind it. Here \
-    the others agree on the next view, and before they install it they give each other what some \
-    of them have and others lack.";
+const DROP_OUT: &str = "On a chain every member forwards what it receives. In the published \
+    design, when a member crashes, all members behind it lose the blocks in flight at that member. \
+    Here the others agree on the next view, and exchange missing blocks before they install it \
+    (flush).";
 
-const ORIGIN_DIES: &str = "The same where the one that crashes is the one that sent, when only its \
-    successor has the message: it is passed on nevertheless, and the next view begins with all of \
-    them having delivered it.";
+const ORIGIN_DIES: &str = "Here the origin crashes when only its successor has the message. The \
+    flush passes the message on, and all members have delivered it when the next view begins.";
 
-const STALLS: &str = "How long the members that stay were told nothing, or were apart. Whoever \
-    crashes has to be noticed first, which the failure detector does within 1.5 s.";
+const STALLS: &str = "How long surviving members delivered nothing, or were in different views. \
+    This includes the time to detect the crash: at most 1.5 s.";
 
 /// The sections of the report of `reproduce group`.
 pub(super) fn sections(
@@ -45,7 +44,7 @@ pub(super) fn sections(
         let short = name.strip_prefix("group/")?;
         times.iter().any(|figure| figure.id.starts_with(*name)).then_some(short)
     });
-    let plot = Plot::bars("Until the group goes on", names, Axis::new("", "s"))
+    let plot = Plot::bars("Time until the group delivers again", names, Axis::new("", "s"))
         .with_group("measured", times.iter().map(|figure| figure.measured));
     let (heading, text) = ("Standing still".to_owned(), STALLS.to_owned());
     sections.push(Section { heading, text, plots: vec![plot], ..Section::default() });

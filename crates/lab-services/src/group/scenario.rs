@@ -46,8 +46,8 @@ impl Members {
         let mut workload = scenario.workload();
         let plan = read_workload(&mut workload, scenario, &chain)?;
         if !plan.spread.is_zero() {
-            let problem = "`spread` is of broadcasts among a fixed roster; members of a group join \
-                           at times of their own";
+            let problem = "`spread` applies to broadcasts among a fixed roster; members of a group \
+                           join at their own times";
             return Err(workload.error("spread", problem, "`join_after` or `start`"));
         }
         let join_after = workload.duration_or("join_after", Duration::ZERO)?;

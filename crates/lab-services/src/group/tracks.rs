@@ -145,23 +145,23 @@ impl Tracks {
         let draw = |title, from, until| self.drawing(title, nodes, crash, (from, until));
         let mut drawings =
             vec![draw("A member crashes with a message in flight", first, last).with_caption(
-                "Time from left to right, a line for each member. A message goes round the ring \
-                 from member to member.",
+                "Time runs from left to right, with a line for each member. A message travels \
+                 round the ring from member to member.",
             )];
         let Some(noticed) = noticed else { return drawings };
         let viewed = self.times(|what| what == What::View).max().unwrap_or(noticed);
         let silent = (noticed - crash).as_secs_f64();
         let caption = format!(
-            "{silent:.2} s later the failure detector has given the member up. Those that are \
-             left agree on the next view. Before they install it, whoever lacks a message gets it \
-             from one that holds it: all of them have delivered the same."
+            "{silent:.2} s later the failure detector reports the crash. The other members agree \
+             on the next view. Before they install it, a member that lacks a message gets it from \
+             one that holds it, so that all have delivered the same messages."
         );
         drawings
             .push(draw("The others agree, and repair it", noticed, viewed).with_caption(caption));
         let next = self.arrows.iter().filter(block).filter(|arrow| arrow.sent >= viewed);
         let ends = next.clone().filter_map(|arrow| arrow.came).max();
         if let Some((from, until)) = next.map(|arrow| arrow.sent).min().zip(ends) {
-            let caption = "The ring has closed without the member that crashed.";
+            let caption = "The ring continues without the crashed member.";
             drawings.push(draw("They go on", from, until).with_caption(caption));
         }
         drawings

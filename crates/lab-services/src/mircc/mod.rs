@@ -258,10 +258,10 @@ impl Service for Fetching {
             }
             Event::Fetched { flow, counts } => self.ledger.ended(*flow, at, counts),
             Event::Failed { flow, why, .. } => {
-                self.ledger.breaks(format!("{node} gave up flow {flow}: {why}"));
+                self.ledger.breaks(format!("{node} abandoned flow {flow}: {why}"));
             }
             Event::Asked { interest, .. } => {
-                self.ledger.breaks(format!("{node} was asked for {}", interest.name));
+                self.ledger.breaks(format!("{node} received an Interest for {}", interest.name));
             }
             Event::Answered { .. } | Event::Unanswered { .. } | Event::Report { .. } => {}
         }

@@ -14,21 +14,22 @@ use super::measured::Measured;
 use super::{Fetching, Settings};
 use crate::catalog::CATALOG;
 
-const VISIT: &str = "Consumer 1 fetches over two paths behind one link, consumer 2 comes for the \
-    middle third and has one. Alone, consumer 1 sends primary Interests at the rate of its better \
-    path, and secondary ones at what that leaves of the joint link. While both are there nothing \
-    is left, and both have the same. Slides 16 and 25.";
+const VISIT: &str = "Consumer 1 fetches over two paths behind one link; consumer 2 fetches over \
+    one path during the middle third. Alone, consumer 1 sends primary Interests at the rate of its \
+    better path, and secondary Interests at the remaining rate of the shared link. While both \
+    fetch, no rate remains, and both get the same. Slides 16 and 25.";
 
-const SETTLING: &str = "Flows arrive at a link of 100 Mbit/s and leave it again. MIRCC takes one \
-    correction a round trip, the whole way; RCP takes many small ones. Slide 10.";
+const SETTLING: &str = "Flows arrive at a link of 100 Mbit/s and leave it. MIRCC corrects the \
+    whole difference once a round trip; RCP makes many small corrections. Slide 10.";
 
-const SLOW: &str = "A Data takes 9 ms here, so a round trip has three: the rates that flows are \
-    told swing by more than 5 %, and the means that they receive are near their shares. Slide 10.";
+const SLOW: &str = "The transmission of a Data takes 9 ms here, so that a round trip has three. \
+    The stamped rates oscillate by more than 5 %, and the mean rates that flows receive are near \
+    their shares. Slide 10.";
 
-const MIX: &str = "A flow every half second, short or long, behind two branches. Slide 17.";
+const MIX: &str = "A short or long flow starts every half second, behind two branches. Slide 17.";
 
-const TIMES: &str = "Eight consumers of the Abilene backbone, each with an object: over one path, \
-    and over all whose next hop does not lead back (RFC 5286). Slide 18.";
+const TIMES: &str = "Eight consumers of the Abilene backbone fetch an object each: over one path, \
+    and over all paths whose next hops are loop-free alternates (RFC 5286). Slide 18.";
 
 /// Points of each line of a plot.
 const POINTS: u32 = 300;

@@ -102,7 +102,7 @@ impl Settings {
         let graph = read_graph(&mut workload, seed)?;
         let nodes = graph.nodes().len() as u32;
         if scenario.topology.nodes != nodes {
-            let accepted = format!("[topology] nodes = {nodes}: so many has the network");
+            let accepted = format!("[topology] nodes = {nodes}, as in the network");
             let problem = format!("[topology] nodes is {}", scenario.topology.nodes);
             return Err(workload.error("network", problem, &accepted));
         }

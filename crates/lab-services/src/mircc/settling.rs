@@ -98,13 +98,13 @@ pub(super) fn distances(name: &str, measured: &Measured) -> Result<Vec<Figure>, 
         let note = match change.settled {
             Some(settled) => {
                 let ms = figure::number(settled.as_secs_f64() * 1e3);
-                format!("told rates stay within 5 % after {ms} ms")
+                format!("stamped rates stay within 5 % after {ms} ms")
             }
-            None => format!("told rates do not settle within 5 %: up to {off} % off"),
+            None => format!("stamped rates do not settle within 5 %: up to {off} % off"),
         };
         let id = format!("{name}/{}/{controller}", change.name);
         let distance = Figure::new(id, held.distance() * 100.0, "%")
-            .with_note(format!("of mean rates from shares; {note}"));
+            .with_note(format!("distance of mean rates from shares; {note}"));
         figures.push(match measured.settings.config.controller.algorithm {
             Algorithm::Mircc => distance.with_band(0.0, SETTLED * 100.0),
             // RCP's mean rates are far from shares at these rates.

@@ -145,7 +145,7 @@ fn packets(measured: &Measured) -> Vec<Figure> {
             };
             let mut figure =
                 Figure::new(id, all(bundled) / all(serial), "of serial").with_note(format!(
-                    "put and get; {counts}, puts and their answers{}: {} over {}; forwardings \
+                    "put and get; {counts}, puts and their replies{}: {} over {}; forwardings \
                      alone {forward:.3}",
                     if pings { ", pings" } else { "" },
                     all(bundled),
@@ -172,7 +172,7 @@ fn packets(measured: &Measured) -> Vec<Figure> {
             let nodes = f64::from(measured.settings.nodes);
             let ratio = clustered.messages as f64 / serial.messages as f64;
             let note = format!(
-                "messages handled a node, get: {:.1} in clustered bundles, {:.1} one by one; \
+                "messages handled at each node, get: {:.1} in clustered bundles, {:.1} one by one; \
                  look-ups in its table: {:.1} and {:.1}",
                 clustered.messages as f64 / nodes,
                 serial.messages as f64 / nodes,
@@ -239,11 +239,9 @@ fn bundle(measured: &Measured) -> Vec<Figure> {
     };
     let size = settings.plan.bundle;
     let ratio = bundled.forward as f64 / serial.forward as f64;
-    let figure =
-        Figure::new(format!("overlay/bundle/{size}"), ratio, "of serial").with_note(format!(
-            "forwardings in clustered bundles of {size}; no less than {:.3}",
-            1.0 / size as f64
-        ));
+    let figure = Figure::new(format!("overlay/bundle/{size}"), ratio, "of serial").with_note(
+        format!("forwardings in clustered bundles of {size}; lower bound {:.3}", 1.0 / size as f64),
+    );
     let expected =
         bundle_expected(size).filter(|_| settings.config.algorithm() == Algorithm::Chord);
     let figure = match expected {
@@ -286,7 +284,7 @@ fn multicast(measured: &Measured) -> Vec<Figure> {
     let wrong: u64 = tallies.iter().map(|t| t.asked.abs_diff(t.delivered) + t.misdelivered).sum();
     let asked: u64 = tallies.iter().map(|tally| tally.asked).sum();
     let id = format!("overlay/multicast/{algorithm}/not-once");
-    let note = format!("keys of {asked} whose payload was not delivered exactly once");
+    let note = format!("of {asked} keys: payload not delivered exactly once");
     let figure = Figure::new(id, wrong as f64, "keys").with_band(0.0, 0.0).with_note(note);
     figures.push(measured.judged(figure));
     figures
@@ -303,7 +301,7 @@ fn lost(measured: &Measured) -> Figure {
         "keys",
     )
     .with_band(0.0, 0.0)
-    .with_note(format!("stored and not found again; {failed} were given up and told so"))
+    .with_note(format!("stored, and not found later; {failed} operations reported a failure"))
 }
 
 /// A scenario with overrides, of which figures come.

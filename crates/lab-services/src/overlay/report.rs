@@ -11,23 +11,24 @@ use paceline_proto::overlay::Algorithm;
 use super::Requests;
 use crate::catalog::CATALOG;
 
-const PACKETS: &str = "Messages that putting and then getting all keys takes in bundles of ten, \
-    over those it takes one by one. Keys that lie next to each other share all of their way but \
-    the end of it, so that ten cost little more than one; keys drawn at random share the first \
-    hops only, of which there are more the longer the ways are. The published 34 % at worst is \
-    Kademlia's, whose full buckets ping. With pings each time that a node is named, as the \
-    published implementation sends them, fewer are measured here, and far fewer without them: the \
-    published figure is not reached.";
+const PACKETS: &str = "Messages to put and then get all keys in bundles of ten, relative to the \
+    messages one by one. Adjacent keys share all of their route except the last hops, so that ten \
+    cost little more than one; random keys share only the first hops, and more of them on longer \
+    routes. The published worst case of 34 % is that of Kademlia, whose full buckets ping. With a \
+    ping at each mention of a node, as in the published implementation, the measured share is \
+    lower than published; without these pings it is far lower. The published figure is not \
+    reproduced.";
 
-const TIME: &str = "Time that one node takes to get all keys, each request after the one before is \
-    answered. A bundle is answered when its last key is; ten clients are ten requests at once.";
+const TIME: &str = "Time in which one node gets all keys, with each request sent after the reply \
+    to the one before. A bundle is complete with its last reply; ten clients have ten requests \
+    outstanding.";
 
-const BUNDLES: &str = "Forwardings of clustered bundles against their size, on Chord: a bundle of \
-    b keys leaves no less than 1 / b of them.";
+const BUNDLES: &str = "Forwardings of clustered bundles against their size, on Chord. The lower \
+    bound for a bundle of b keys is 1 / b.";
 
 const TREE: &str = "Sixteen keys that one of 128 nodes gets on Chord. Every arrow is a message \
-    from a node to the next hop; nodes are drawn at their place on the ring. A bundle is divided \
-    where the ways of its keys part.";
+    from a node to the next hop; nodes are drawn at their positions on the ring. A bundle is split \
+    where the routes of its keys diverge.";
 
 /// The sections of the report of `reproduce overlay`.
 pub(super) fn sections(

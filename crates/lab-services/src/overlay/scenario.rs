@@ -158,7 +158,7 @@ fn read_plan(
     let every = table.duration_optional("every")?;
     let pace = every.map_or(Pace::Closed, Pace::Open);
     if pace == Pace::Closed && clients.is_none() {
-        let problem = "without `every` a bundle waits for the one before it of its client";
+        let problem = "without `every` a client sends a bundle after the reply to the one before";
         return Err(table.error("clients", problem, "`clients`, or `every`, or both"));
     }
     let length = table.duration_optional("phase")?;

@@ -136,7 +136,7 @@ impl Ask {
     fn note(&self, settings: &Settings, measures: &Measures) -> String {
         match self.what {
             What::Told => format!(
-                "{} lost, of which {} came back and {} were reported lost",
+                "{} lost, of which {} were recovered and {} reported lost",
                 measures.lost,
                 measures.recovered_ms.len() + measures.pulled_ms.len(),
                 measures.reported,

@@ -115,7 +115,8 @@ impl Ledger {
         way: Way,
     ) {
         let Some(packet) = self.packet_for(node, self.plan.packet(sender, number)) else {
-            return self.breaks(format!("{node} was told {sender}.{number}, which does not exist"));
+            return self
+                .breaks(format!("{node} delivered {sender}.{number}, which does not exist"));
         };
         let fate = match way {
             Way::Direct => Fate::Direct,
@@ -126,7 +127,7 @@ impl Ledger {
             let next = &mut next[node.index() * self.plan.senders as usize + sender.index()];
             if number < *next {
                 let next = *next;
-                self.breaks(format!("{node} was told {sender}.{number} after {}", next - 1));
+                self.breaks(format!("{node} delivered {sender}.{number} after {}", next - 1));
             } else {
                 *next = number + 1;
             }
@@ -163,7 +164,7 @@ impl Ledger {
                 Some(packet) => _ = self.note(packet, node, Fate::Lost),
                 None => {
                     return self.breaks(format!(
-                        "{node} was told that {group}/{sender}.{seq} is lost, which does not exist"
+                        "{node} reported the loss of {group}/{sender}.{seq}, which does not exist"
                     ));
                 }
             }
@@ -199,7 +200,7 @@ impl Ledger {
             let sender = self.plan.sender(packet);
             let before = *place;
             let problem = format!(
-                "{node} was told twice of packet {packet}, of {sender}: {before:?}, then {fate:?}"
+                "{node} reported packet {packet} of {sender} twice: {before:?}, then {fate:?}"
             );
             match fate {
                 Fate::Lost | Fate::Untold => self.breaks(problem),

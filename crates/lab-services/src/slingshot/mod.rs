@@ -49,8 +49,8 @@ pub(crate) const KINDS: &[&str] =
 /// The figures of repairs by receivers as `paceline reproduce slingshot` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {
     name: "slingshot",
-    about: "Multicast in time: how much of what receivers lose the repairs of others bring back, \
-            and how soon. Balakrishnan, Pleisch, Birman, Slingshot, NCA 2005.",
+    about: "Multicast in time: the share of lost packets that repairs from other receivers \
+            recover, and how soon. Balakrishnan, Pleisch, Birman, Slingshot, NCA 2005.",
     figures: reproduce::reproduce,
     sections: report::sections,
 };
@@ -144,9 +144,9 @@ impl<P: Timely> Service for Timed<P> {
                 let reading = self.packets.read(sender, number, payload);
                 match reading.accepted.filter(|_| reading.verdict == Verdict::Intact) {
                     Some(sent) => ledger.delivered(at, node, (sender, number), sent, way),
-                    None => ledger.corrupt(format!(
-                        "{node} was told a packet of {sender} that is not as it was sent"
-                    )),
+                    None => {
+                        ledger.corrupt(format!("{node} delivered an altered packet of {sender}"))
+                    }
                 }
                 ledger.late += u64::from(is_late);
             }

@@ -16,23 +16,24 @@ use super::run::{measured, recovery_times};
 use super::{Measures, Settings};
 
 const TUNABILITY: &str = "A member that has received r packets sends one repair of them to c \
-    others: c / (r + c) of all packets are repairs. More copies bring back more of what was lost; \
-    fewer packets in a repair bring it back sooner. 64 members, 1,000 packets a second, 1 % lost.";
+    others: c / (r + c) of all packets are repairs. More copies recover more of the lost packets; \
+    fewer packets in a repair recover them sooner. 64 members, 1,000 packets a second, 1 % lost.";
 
-const TIMES: &str = "Which share of all that was lost is back by when, after it would have \
-    arrived. A curve that ends below one leaves the rest to a second phase. SRM waits for the next \
-    packet of the same sender, here 64 ms, and for its timers. The slides state no timers: the \
-    distance of one second is fitted so that 93 % and 97 % are back at the published times. The \
-    published first repair, 2.2 s, cannot result from it, because no repair comes before \
-    (C1 + D1) d = 3 s. With the true distance of 75 us the timers are a small part of the time.";
+const TIMES: &str = "Share of lost packets recovered, by time since their expected arrival. A \
+    curve that ends below one leaves the remaining packets to a second phase. SRM waits for the \
+    next packet of the same sender, here 64 ms, and for its timers. The slides state no timers: \
+    the distance of one second is fitted so that 93 % and 97 % are recovered at the published \
+    times. The published first repair, 2.2 s, cannot result from it, because no repair comes \
+    before (C1 + D1) d = 3 s. With the true distance of 75 us the timers are a small part of the \
+    time.";
 
-const SIZES: &str = "Each loss is repaired by c members on average, however many there are. In \
-    small groups the number that come varies less, so that more is recovered.";
+const SIZES: &str = "On average c members repair each loss, at any group size. In small groups the \
+    number of repairs varies less, so that more packets are recovered.";
 
-const BURSTS: &str = "Bursts are five losses in a row on average. One bin then misses several \
-    packets of the same repair; of 16 bins each misses one; a combination of the last 128 packets \
-    solves for all that it names, once there are as many as are missing. Of losses one by one such \
-    a combination of 32 leaves next to none, at two copies of three as well.";
+const BURSTS: &str = "Bursts are five losses in a row on average. With one bin, several packets of \
+    a repair are missing; with 16 bins, one packet of each; linear combinations of the last 128 \
+    packets recover all missing packets once as many combinations have arrived. Combinations of \
+    the last 32 recover almost all single losses, also with two copies instead of three.";
 
 /// Runs whose times of recovery are drawn: their names, and what they are.
 const NAMED: [(&str, &str, &[&str]); 11] = [

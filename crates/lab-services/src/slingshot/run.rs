@@ -187,11 +187,11 @@ fn summed_up(
     }
 }
 
-/// Which share of all that was lost is back by when.
+/// Which share of lost packets is back by when.
 pub(super) fn recovery_times(title: &str, runs: &[(&str, &Measures)]) -> Plot {
     const POINTS: usize = 300;
-    let x = Axis::new("after it would have arrived", "ms").with_log();
-    let y = Axis::new("of all that was lost", "").with_range(0.0, 1.0);
+    let x = Axis::new("since the expected arrival", "ms").with_log();
+    let y = Axis::new("of lost packets", "").with_range(0.0, 1.0);
     runs.iter().fold(Plot::new(title, x, y), |plot, (name, measures)| {
         let back = measures.back_ms();
         let step = back.len().div_ceil(POINTS).max(1);

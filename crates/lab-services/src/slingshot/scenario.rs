@@ -76,7 +76,7 @@ impl Settings {
         let packets = (sends_for * packets_per_second) as u64;
         if packets as f64 * f64::from(nodes) > PAIRS_MAX {
             let problem =
-                format!("{packets} packets at {nodes} nodes are too many to keep books of");
+                format!("{packets} packets at {nodes} nodes exceed the memory for their records");
             return Err(measure.error("drain", problem, "a shorter `duration` or a lower `rate`"));
         }
         // Those of one turn come in any order.
@@ -91,8 +91,8 @@ impl Settings {
         let judged = first..packets.saturating_sub(tail);
         if judged.is_empty() {
             let problem = format!(
-                "nothing to judge: of {packets} packets the first {first} and the last {tail} do \
-                 not count"
+                "no packets to measure: of {packets} packets the first {first} and the last {tail} \
+                 do not count"
             );
             return Err(measure.error("warmup", problem, "a longer `duration` or a higher `rate`"));
         }
@@ -169,8 +169,8 @@ fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Resul
     let problem = format!("`size` is out of range: {bytes} bytes");
     let accepted = match bytes_max >= SIZE_MIN {
         true => format!(
-            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a repair with its names must fit a datagram of \
-             {datagram} bytes ([topology] datagram)"
+            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a repair with its packet numbers must fit a \
+             datagram of {datagram} bytes ([topology] datagram)"
         ),
         false => format!("a [topology] datagram above {datagram} bytes: no packet fits this one"),
     };

@@ -54,7 +54,7 @@ impl Search {
             return match others.into_iter().find(|key| table.has(key)) {
                 None => Ok(None),
                 Some(key) => {
-                    let problem = format!("`{key}` belongs to a search for the throughput");
+                    let problem = format!("`{key}` applies only to a search for the throughput");
                     Err(table.error(key, problem, "together with `throughput_within`"))
                 }
             };
@@ -65,7 +65,7 @@ impl Search {
         let rate_max = table.frequency_or("rate_max", (most * 10.0).round() / 10.0)?;
         let rate_min = table.frequency_or("rate_min", (rate_max * 0.5).round() / 10.0)?;
         if !(rate_min > 0.0 && rate_min <= rate_max && rate_max <= 1e6) {
-            let problem = format!("no rate is from {rate_min}/s to {rate_max}/s");
+            let problem = format!("the range of rates from {rate_min}/s to {rate_max}/s is empty");
             return Err(table.error("rate_min", problem, "above zero, and up to `rate_max`"));
         }
         Ok(Some(Search { within, share, rates: rate_min..=rate_max }))

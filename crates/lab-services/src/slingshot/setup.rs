@@ -144,11 +144,11 @@ fn read_slingshot(table: &mut Table<'_>, mut config: Config) -> Result<Config, L
     let codes = [("xor", CodeName::Xor), ("rlc", CodeName::Rlc)];
     let code = match table.choice_or("code", &codes, "xor")? {
         CodeName::Xor if table.has("window") => {
-            let problem = "`window` is of the random linear code";
+            let problem = "`window` applies only to the random linear code";
             return Err(table.error("window", problem, "`window` with code = \"rlc\" only"));
         }
         CodeName::Rlc if table.has("stagger") => {
-            let problem = "`stagger` is of the exclusive or";
+            let problem = "`stagger` applies only to the exclusive or";
             return Err(table.error("stagger", problem, "`stagger` with code = \"xor\" only"));
         }
         CodeName::Xor => Code::Xor { stagger: table.integer_or("stagger", 1..=64usize, 1)? },
@@ -201,7 +201,7 @@ fn read_srm(table: &mut Table<'_>, mut base: Config) -> Result<srm::Config, LabE
             true => {
                 let factors = srm::Factors::KNOBS.iter().map(|knob| knob.name);
                 if let Some(key) = factors.into_iter().find(|key| table.has(key)) {
-                    let problem = format!("`{key}` is found at run time");
+                    let problem = format!("`{key}` is estimated at run time");
                     return Err(table.error(key, problem, "factors with timers = \"fixed\" only"));
                 }
                 srm::Timers::Adaptive

@@ -62,8 +62,8 @@ fn experiment_1(name: &str, measured: &Measured) -> Vec<Figure> {
 fn calibrated(measured: &Measured) -> String {
     match (measured.settings.method, measured.settings.config.generation) {
         (Method::RqSleep1, Generation::Paced(PacedConfig { interval, gap, .. })) => format!(
-            "calibrated, no result: one walk in {} us ({} us + {} us), chosen so that this method \
-             takes the published 69 s",
+            "calibrated, not a result: one walk in {} us ({} us + {} us), chosen so that this \
+             method takes the published 69 s",
             (interval + gap).as_micros(),
             interval.as_micros(),
             gap.as_micros()
@@ -410,7 +410,7 @@ fn synchronisation(name: &str, given: &Given, figures: &mut Vec<Figure>) {
 }
 
 /// The note of a correlation that is not measured.
-const TOO_SHORT: &str = "not measured: all servers generate for less than 30 times a walk";
+const TOO_SHORT: &str = "not measured: all servers generate for less than the time of 30 walks";
 
 /// How many times as long the wider bins are in which synchronisation is shown, too.
 const WIDE: u32 = 16;

@@ -28,8 +28,8 @@ pub use settings::{Measure, Method, Settings};
 /// The figures of walks as `paceline reproduce walk` shows them.
 pub const REPRODUCTION: Reproduction = Reproduction {
     name: "walk",
-    about: "Random walkers, each one a message: queues that warn early, sources that slow down. \
-            Takizawa and Kaneko, IEICE Technical Report IN2022-18, 2022.",
+    about: "Random walkers as messages: queues that signal congestion early, sources that reduce \
+            their rate. Takizawa and Kaneko, IEICE Technical Report IN2022-18, 2022.",
     figures: figures::reproduce,
     sections: report::sections,
 };
@@ -133,11 +133,11 @@ impl Service for Walking {
                 }
             }
             Event::Failed(_, walk, attempts) => {
-                ledger.breaks(format!("{node} gave up walk {walk} after {attempts} attempts"));
+                ledger.breaks(format!("{node} abandoned walk {walk} after {attempts} attempts"));
             }
             Event::Ended(_, report, census) => ledger.ended(node, at, report, census),
-            Event::Refused(_, why) => ledger.breaks(format!("{node} refused its walks: {why}")),
-            _ => ledger.breaks(format!("{node} tells of a graph that it has from the start")),
+            Event::Refused(_, why) => ledger.breaks(format!("{node} refused its job: {why}")),
+            _ => ledger.breaks(format!("{node} reported a graph that it has from the start")),
         }
     }
 }

@@ -119,9 +119,9 @@ impl Text<'_> {
 
     fn cells(&self) -> String {
         format!(
-            "Additional walks, thousands, by how many times B is A and C is B. RED has fewer than \
-             tail drop in {} of 9 cells. With RED they fall from B:C = 1:2 to 1:10 at {} of 3 \
-             values of A:B; as published they fall at 2 of 3.",
+            "Additional walks, in thousands, by the ratios A:B and B:C. RED has fewer than tail \
+             drop in {} of 9 cells. With RED they fall from B:C = 1:2 to 1:10 at {} of 3 values of \
+             A:B; as published they fall at 2 of 3.",
             self.n("walk/e3/cells-won"),
             self.n("walk/e3/falls-with-c"),
         )
@@ -130,8 +130,8 @@ impl Text<'_> {
     fn bias(&self) -> String {
         format!(
             "Mean hops of finished walks: {} with RED, {} with tail drop, {} where lost walks are \
-             done again ({}). Where other walks take the place of lost ones, short walks finish \
-             more often.",
+             executed again ({}). Where other walks replace lost ones, short walks finish more \
+             often.",
             self.n("walk/bias/rq-rg/mean-hops"),
             self.n("walk/bias/tail-rg/mean-hops"),
             self.n("walk/bias/mark-exact/mean-hops"),
@@ -146,12 +146,16 @@ impl Text<'_> {
         };
         let delayed = |method: &str| {
             let of = |added| self.n(&format!("walk/delay/{added}ms/{method}"));
-            format!("{} s without and {} s with 50 ms more between servers", of(0), of(50))
+            format!(
+                "{} s without and {} s with 50 ms of additional delay between servers",
+                of(0),
+                of(50)
+            )
         };
         format!(
-            "An engine whose servers take each step together and then wait for each other does \
-             experiment 1 in {} s, RED with pausing sources in {} s. Shares of the time in which \
-             the servers have nothing to do: {} with the synchronous engine, {} with RED. With \
+            "A synchronous engine, whose servers wait for each other after each step, completes \
+             experiment 1 in {} s; RED with pausing sources completes it in {} s. Shares of the \
+             time in which the servers are idle: {} with the synchronous engine, {} with RED. With \
              fewer walks: synchronous {}; RED {}; marks {}.",
             self.n("walk/e1/synchronous/time-s"),
             self.n("walk/e1/rq-rg/time-s"),
@@ -176,7 +180,8 @@ impl Text<'_> {
         format!(
             "Correlation of the walkers that two servers generate in about the time of a walk, \
              while all servers generate, by pair of servers. RED: {}. Tail drop: {}. RED without \
-             direct notification: {}. Above 0 two servers speed up and slow down together.",
+             direct notification: {}. Above 0, two servers increase and reduce their rates at the \
+             same time.",
             of("red"),
             of("tail"),
             of("nodirect"),
@@ -204,7 +209,7 @@ fn idle(figures: &[Figure]) -> Plot {
         figures.map(|figure| figure.measured).collect()
     };
     let names = (1..=of("synchronous").len()).map(|server| format!("server {server}"));
-    let plot = Plot::bars("Servers with nothing to do", names, Axis::new("share of the time", ""));
+    let plot = Plot::bars("Idle servers", names, Axis::new("share of the time", ""));
     ["rq-rg", "tail-rg", "mark-exact", "synchronous"]
         .into_iter()
         .fold(plot, |plot, method| plot.with_group(method, of(method)))
@@ -223,7 +228,8 @@ fn synchronisation(figures: &[Figure]) -> Option<Plot> {
     if pairs.is_empty() {
         return None;
     }
-    let plot = Plot::bars("Servers that generate together", pairs.clone(), Axis::new("r", ""));
+    let plot =
+        Plot::bars("Correlation of generation between servers", pairs.clone(), Axis::new("r", ""));
     Some(METHODS.iter().fold(plot, |plot, method| {
         let values = of(method);
         let value = |pair: &String| {

@@ -36,7 +36,7 @@ impl Experiment for Walking {
             return Err(LabError::Run(problem.clone()));
         }
         if !outcome.is_stopped && !ledger.is_done() {
-            let late = "not all walks were done when the scenario's `duration` was over";
+            let late = "walks were unfinished at the end of the scenario's `duration`";
             return Err(LabError::Run(late.to_owned()));
         }
         Ok(Measured { settings, ledger, watch, outcome })

@@ -163,7 +163,7 @@ fn targets(table: &mut Table<'_>, topology: &Topology) -> Result<Vec<NodeId>, La
     let several = table.nodes_optional("nodes", topology.nodes)?;
     match (one, several) {
         (Some(_), Some(_)) => {
-            Err(table.error("nodes", "`node` and `nodes` both given", "one of them"))
+            Err(table.error("nodes", "`node` and `nodes` both given", "only one of them"))
         }
         (Some(nodes), None) | (None, Some(nodes)) => Ok(handles(nodes)),
         (None, None) => Err(table.error(
@@ -180,7 +180,7 @@ fn groups(table: &mut Table<'_>, topology: &Topology) -> Result<Vec<Vec<NodeId>>
     all.sort_unstable();
     if let Some(twice) = all.windows(2).find(|pair| pair[0] == pair[1]) {
         let problem = format!("node {} is in two groups", twice[0]);
-        return Err(table.error("groups", problem, "each node in at most one group"));
+        return Err(table.error("groups", problem, "at most one group for each node"));
     }
     Ok(groups.into_iter().map(handles).collect())
 }

@@ -224,7 +224,7 @@ impl ScenarioFile {
                 Kind::Array(items) if entry.key == "faults" && items.iter().all(is_table) => {}
                 _ if entry.key == "faults" => {
                     return Err(here("`faults` is a list of tables".to_owned())
-                        .with_note("each begins with [[faults]], in two brackets")
+                        .with_note("tables that begin with [[faults]], in double brackets")
                         .into());
                 }
                 Kind::Table(_) if !known => {
@@ -253,8 +253,8 @@ impl ScenarioFile {
         let refused = |table: &Table<'_>| {
             let key = if table.has("burst") { "burst" } else { "loss" };
             let problem =
-                format!("`{service}` sends streams, and none gets over a link that loses all");
-            let accepted = "less than 100 %, or [[faults]] kind = \"partition\" for a time";
+                format!("`{service}` sends streams, and a link that loses every packet is a cut");
+            let accepted = "less than 100 %, or [[faults]] kind = \"partition\" with a duration";
             table.error(key, problem, accepted)
         };
         if topology.link.loss.mean() >= 1.0 {

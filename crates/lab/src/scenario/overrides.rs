@@ -82,7 +82,7 @@ fn full_path(
             Err(match nearest(key, candidates) {
                 Some(near) => problem.with_note(format!("did you mean `{near}`?")),
                 None => problem.with_note(format!(
-                    "a key that the file does not mention needs its table: `protocol.{key}`"
+                    "the key with its table, where the file does not mention it: `protocol.{key}`"
                 )),
             })
         }

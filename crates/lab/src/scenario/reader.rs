@@ -92,7 +92,7 @@ macro_rules! three_ways {
             }
         }
 
-        #[doc = concat!("Reads ", $what, " if there is one.")]
+        #[doc = concat!("Reads ", $what, " if present.")]
         pub fn $optional(&mut self, key: &'a str) -> Result<Option<$type>, LabError> {
             Ok(self.typed::<$value>(key)?.map(|value| value.0))
         }
@@ -180,7 +180,7 @@ impl<'a> Table<'a> {
         Ok(default)
     }
 
-    /// Reads a whole number within `range` if there is one.
+    /// Reads a whole number within `range` if present.
     pub fn integer_optional<T: Integer>(
         &mut self,
         key: &'a str,
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         Ok(default)
     }
 
-    /// Reads a number within `range` if there is one. A whole number counts.
+    /// Reads a number within `range` if present. A whole number counts.
     pub fn number_optional(
         &mut self,
         key: &'a str,
@@ -279,7 +279,7 @@ impl<'a> Table<'a> {
         Ok(*value)
     }
 
-    /// Reads one of a few words if there is one.
+    /// Reads one of a few words if present.
     pub fn choice_optional<T: Copy>(
         &mut self,
         key: &'a str,
@@ -333,9 +333,11 @@ impl<'a> Table<'a> {
     ) -> Result<Option<Vec<u32>>, LabError> {
         let counts = self.nodes_optional(key, nodes.saturating_add(1))?;
         match counts {
-            Some(counts) if counts.contains(&0) => {
-                Err(self.error(key, "0 is nobody", "a number of nodes, or a list of numbers"))
-            }
+            Some(counts) if counts.contains(&0) => Err(self.error(
+                key,
+                "the number of nodes is 0",
+                "a number of nodes, or a list of numbers",
+            )),
             counts => Ok(counts),
         }
     }
@@ -360,7 +362,7 @@ impl<'a> Table<'a> {
         Ok(groups)
     }
 
-    /// Reads a table inside this one, such as `burst = { .. }`, if there is one.
+    /// Reads a table inside this one, such as `burst = { .. }`, if present.
     pub fn nested<T>(
         &mut self,
         key: &'a str,

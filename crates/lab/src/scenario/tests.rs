@@ -283,7 +283,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
     );
     assert_said(
         said(5, "loss = 0.1\nburst = { good_to_bad = 0.1, bad_to_good = 0.2 }"),
-        r#"t.toml:6:9: `loss` and `burst` are two models of the same thing
+        r#"t.toml:6:9: `loss` and `burst` are two models of the same loss
   |
 6 | burst = { good_to_bad = 0.1, bad_to_good = 0.2 }
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
@@ -332,7 +332,7 @@ fn faults_say_what_their_kind_needs() {
    |
 13 | groups = [[0, 1], "1-3"]
    |          ^^^^^^^^^^^^^^^
-   = accepted: each node in at most one group"#,
+   = accepted: at most one group for each node"#,
     );
     assert_said(
         said(9, "size = \"8KB\"\n[faults]\nat = \"1s\""),
@@ -340,7 +340,7 @@ fn faults_say_what_their_kind_needs() {
    |
 10 | [faults]
    |  ^^^^^^
-   = each begins with [[faults]], in two brackets"#,
+   = tables that begin with [[faults]], in double brackets"#,
     );
 }
 

@@ -115,7 +115,7 @@ fn read_streams(table: &mut Table<'_>, kind: Shape) -> Result<Streams, LabError>
         return match given.into_iter().find(|(_, is_given)| *is_given) {
             None => Ok(Streams::Lossless),
             Some((key, _)) => {
-                let problem = format!("`{key}` is of streams that behave as TCP");
+                let problem = format!("`{key}` applies only to streams that behave as TCP");
                 Err(table.error(key, problem, "together with `streams = \"tcp\"`"))
             }
         };
@@ -140,7 +140,7 @@ fn read_receive_loss(table: &mut Table<'_>) -> Result<Loss, LabError> {
     match (share, mean) {
         (0.0, Some(_)) => Err(table.error(
             "receive_burst",
-            "`receive_burst` says how long losses last, and `receive_loss` is not there",
+            "`receive_burst` sets the length of loss bursts, and `receive_loss` is missing",
             "both, such as `receive_loss = \"1%\"` and `receive_burst = 5`",
         )),
         (0.0, None) => Ok(Loss::None),
@@ -150,8 +150,8 @@ fn read_receive_loss(table: &mut Table<'_>) -> Result<Loss, LabError> {
             let good_to_bad = bad_to_good * share / (1.0 - share);
             if good_to_bad > 1.0 {
                 let problem = format!(
-                    "losses that last {mean} on average cannot make up a share of {share}: the \
-                     rest would come less than one at a time"
+                    "bursts of {mean} losses on average cannot reach a loss share of {share}: runs \
+                     between them would be shorter than one packet"
                 );
                 return Err(table.error("receive_burst", problem, "longer bursts or less loss"));
             }
@@ -198,8 +198,8 @@ fn read_loss(table: &mut Table<'_>, base: Loss) -> Result<Loss, LabError> {
     match (loss, burst) {
         (Some(_), Some(_)) => Err(table.error(
             "burst",
-            "`loss` and `burst` are two models of the same thing",
-            "one of them",
+            "`loss` and `burst` are two models of the same loss",
+            "only one of them",
         )),
         (Some(loss), None) | (None, Some(loss)) => Ok(loss),
         (None, None) => Ok(base),

@@ -195,7 +195,7 @@ fn read_seeds(file: &ScenarioFile, value: &Value) -> Result<Seeds, LabError> {
     seeds.ok_or_else(|| {
         let problem = format!("`seeds` cannot be {}", value.describe());
         Diagnostic::at(file.source(), &value.origin, problem)
-            .with_note("accepted: how many, such as 10, or a list of different seeds")
+            .with_note("accepted: a number of seeds, such as 10, or a list of different seeds")
             .into()
     })
 }

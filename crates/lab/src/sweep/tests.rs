@@ -195,7 +195,7 @@ fn what_is_wrong_in_a_sweep_is_shown_at_its_line() {
   |
 9 | seeds = 0
   |         ^
-  = accepted: how many, such as 10, or a list of different seeds"
+  = accepted: a number of seeds, such as 10, or a list of different seeds"
     );
     assert!(with("seed = [1, 2]").ends_with("= seeds are swept with `seeds`"));
     assert!(with("nodes = [1]").starts_with("grid.toml:9:10: `nodes` is not a setting"));

@@ -88,12 +88,12 @@ impl Process {
         let how = match timeout(END_WITHIN, self.child.wait()).await {
             Ok(Ok(status)) => described(status),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "it closed its output and goes on".to_owned(),
+            Err(_) => "it closed its output and did not exit".to_owned(),
         };
         // Its last lines may still be on their way.
         let _ = timeout(END_WITHIN, &mut self.listening).await;
         let last_words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = format!("the process of {} ended early: {how}", self.node);
+        let mut text = format!("the process of {} exited early: {how}", self.node);
         for line in &*last_words {
             text.push_str(&format!("\n  | {line}"));
         }

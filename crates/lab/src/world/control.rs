@@ -83,7 +83,7 @@ impl Prepared {
                     let scenario = catalog.parse(&name, &scenario)?.resolve()?;
                     Ok(Some((scenario, NodeId(node), seed, sockets)))
                 }
-                Some(_) => Err(LabError::Run("an order out of turn".to_owned())),
+                Some(_) => Err(LabError::Run("an order out of sequence".to_owned())),
                 None => Ok(None),
             }
         });
@@ -178,7 +178,7 @@ async fn serve(
             }
             order = next_order(orders) => match order? {
                 Some(ToChild::Finish) => break,
-                Some(_) => return Err(LabError::Run("an order out of turn".to_owned())),
+                Some(_) => return Err(LabError::Run("an order out of sequence".to_owned())),
                 None => return Ok(()),
             },
             () = desk.progress.notified(), if !is_reported => {

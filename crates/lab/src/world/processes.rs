@@ -238,7 +238,7 @@ impl<'a> Processes<'a> {
                 None => {}
             }
         }
-        Err(LabError::Run(format!("the process of {node} does not start again")))
+        Err(LabError::Run(format!("the process of {node} does not restart")))
     }
 
     /// Takes in what each process noted and counted, and the processor time of all.
@@ -318,7 +318,7 @@ impl<'a> Processes<'a> {
         match serde_json::from_str(&line) {
             Ok(FromChild::Failed { problem }) => Err(failed(format!("failed: {problem}"))),
             Ok(report) => Ok(Some((node, report))),
-            Err(error) => Err(failed(format!("said {line}: {error}"))),
+            Err(error) => Err(failed(format!("sent an invalid report ({error}): {line}"))),
         }
     }
 
@@ -362,5 +362,5 @@ enum Answer {
 }
 
 fn out_of_turn(report: &FromChild) -> LabError {
-    LabError::Run(format!("{report:?} out of turn"))
+    LabError::Run(format!("report {report:?} out of sequence"))
 }

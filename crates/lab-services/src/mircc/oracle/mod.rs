@@ -107,7 +107,7 @@ pub enum OracleError {
         flows: usize,
     },
     /// The linear programs could not be solved: capacities that differ by many orders of magnitude.
-    #[error("the linear program has no answer: {0}")]
+    #[error("the linear program has no solution: {0}")]
     Solver(String),
 }
 

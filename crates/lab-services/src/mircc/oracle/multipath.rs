@@ -114,7 +114,7 @@ impl Problem {
         let lowest = held.iter().map(|&(rate, _)| rate).fold(f64::INFINITY, f64::min);
         if !lowest.is_finite() {
             let flows = rising.len();
-            let problem = format!("{flows} flows could all have more than {}", level * unit);
+            let problem = format!("all of {flows} flows could get more than {}", level * unit);
             return Err(OracleError::Solver(problem));
         }
         for (rate, flow) in held {
@@ -201,7 +201,7 @@ impl<'a> Program<'a> {
         let outcome = self.program.solve().map_err(|error| failed(error.to_string()))?;
         let Some(solution) = outcome.solution() else {
             let flows = self.problem.flows.len();
-            return Err(failed(format!("the solver gave up on {flows} flows")));
+            return Err(failed(format!("the solver failed on {flows} flows")));
         };
         let of_flow = |variables: &Vec<Variable>| -> Vec<f64> {
             variables.iter().map(|&variable| solution.var_value(variable)).collect()

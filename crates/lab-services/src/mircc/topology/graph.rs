@@ -191,13 +191,13 @@ pub enum GraphError {
         known: Vec<String>,
     },
     /// Nothing to carry: the answer is where the question is.
-    #[error("consumer `{consumer}` runs on the node of its producer; no link would carry anything")]
+    #[error("consumer `{consumer}` runs on the node of its producer; no link would carry traffic")]
     OwnProducer {
         /// The consumer.
         consumer: String,
     },
     /// A built-in or drawn network was asked for in a size that it does not have.
-    #[error("a network with {asked} cannot be made; {accepted}")]
+    #[error("cannot generate a network with {asked}; {accepted}")]
     Size {
         /// What was asked for.
         asked: String,

@@ -64,7 +64,7 @@ pub fn read(name: &str, text: &str, defaults: &Defaults) -> Result<Graph, LabErr
         match child.tag_name().name() {
             "node" => reader.node(&child)?,
             "hyperedge" => {
-                let problem = "a hyperedge is no link between two nodes";
+                let problem = "a hyperedge is not a link between two nodes";
                 let note = "accepted: <node>, <edge>";
                 return Err(at(&source, head(&child, text), problem).with_note(note).into());
             }
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         self.defaults.delay.ok_or_else(|| {
             let nowhere = if from.place.is_none() { a } else { b };
             let name = &self.graph.nodes()[nowhere];
-            let problem = format!("the edge has no delay, and where `{name}` lies is not said");
+            let problem = format!("the edge has no delay, and `{name}` has no coordinates");
             at(self.source, edge.clone(), problem)
                 .with_note("accepted: data `delay` (5ms), or `Latitude` and `Longitude` of nodes")
                 .with_note("or a default delay for all links")

@@ -37,7 +37,7 @@ pub fn read(name: &str, text: &str, defaults: &Defaults) -> Result<Graph, LabErr
             ([word], Section::None) if word.text == "router" => Section::Routers,
             ([word], Section::Routers) if word.text == "link" => Section::Links,
             (words, Section::None) => {
-                let problem = format!("`{}` stands before the section `router`", words[0].text);
+                let problem = format!("`{}` precedes the section `router`", words[0].text);
                 let note = "a file is: a line `router`, the routers, a line `link`, the links";
                 return Err(at(&source, line.span(), problem).with_note(note).into());
             }
@@ -137,8 +137,8 @@ impl Reader<'_> {
         for place in words.iter().skip(2).take(2) {
             if place.text.parse::<f64>().is_err() {
                 let problem = format!("the position `{}` is not a number", place.text);
-                let note = "a router is: node [comment [yPos xPos [partition]]]; links stand after \
-                            a line `link`";
+                let note = "a router is: node [comment [yPos xPos [partition]]]; links follow a \
+                            line `link`";
                 return Err(at(self.source, place.span.clone(), problem).with_note(note).into());
             }
         }
@@ -171,12 +171,18 @@ impl Reader<'_> {
         let first = known.line.unwrap_or(0);
         let (a, b) = (from.text, to.text);
         if known.link.ends == ends || known.reverse {
-            let problem = format!("the link from `{a}` to `{b}` is there already: line {first}");
+            let problem = format!(
+                "the link from `{a}` to `{b}` is already declared on line \
+                {first}"
+            );
             let note = "a link may have one line for each direction";
             return Err(at(self.source, span(words), problem).with_note(note).into());
         }
         if (known.link.delay, known.link.queue_packets) != (link.delay, link.queue_packets) {
-            let problem = format!("delay or queue differ from the other direction's: line {first}");
+            let problem = format!(
+                "delay or queue differs from that of the other direction, on \
+                line {first}"
+            );
             let note = "the two directions of a link may differ in bandwidth only";
             return Err(at(self.source, span(words), problem).with_note(note).into());
         }

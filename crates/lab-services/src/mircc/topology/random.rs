@@ -96,8 +96,8 @@ impl Random {
             || self.producers.end() > self.routers.start()
         {
             return Err(refused(
-                "each range has a value; at least 2 routers (3 for several ways), 1 consumer, \
-                 1 producer and 1 kbit/s; at most as many producers as routers",
+                "each range has a value; at least 2 routers (3 for several paths), 1 consumer, 1 \
+                 producer and 1 kbit/s; at most as many producers as routers",
             ));
         }
         let mut rng = Rng::new(self.seed, STREAM);
@@ -107,7 +107,7 @@ impl Random {
                 return Ok(graph);
             }
         }
-        Err(refused("these routers leave no consumer two ways"))
+        Err(refused("these routers give no consumer two paths"))
     }
 
     fn draw(&self, rng: &mut Rng) -> Result<Graph, GraphError> {
