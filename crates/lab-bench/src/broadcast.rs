@@ -127,7 +127,7 @@ pub fn run(
             row(plan, &broadcast, &outcome)
         }
         Membership::Group => {
-            let mut members = Members::read(&scenario)?;
+            let mut members = GroupScenario::read(&scenario)?;
             let outcome = measure(plan, &mut members, &scenario, program, progress)?;
             let ledger = members.broadcast().ledger();
             let all = ledger.nodes().iter().all(|node| {

@@ -48,10 +48,10 @@ pub static SERVICES: [Row; 6] = [
     Row {
         kinds: &["group"],
         samples: PLAIN,
-        read: |scenario| Members::read(scenario).map(drop),
+        read: |scenario| GroupScenario::read(scenario).map(drop),
         reproduction: group::REPRODUCTION,
-        run: Members::run,
-        serve: Members::serve,
+        run: GroupScenario::run,
+        serve: GroupScenario::serve,
     },
     Row {
         kinds: &["overlay"],

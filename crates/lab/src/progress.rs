@@ -32,7 +32,7 @@ const SHOWN_OVER: Duration = Duration::from_secs(2);
 /// Tells of the seconds of a run in real time, and that it is over when dropped.
 pub struct Seconds<'a> {
     progress: &'a dyn Progress,
-    told: u64,
+    reported: u64,
     // 0 for a short run, which shows no progress.
     len: u64,
 }
@@ -44,14 +44,14 @@ impl<'a> Seconds<'a> {
         if len > 0 {
             progress.start(len, &format!("{what}, seconds"));
         }
-        Seconds { progress, told: 0, len }
+        Seconds { progress, reported: 0, len }
     }
 
     /// So much of the run is over.
     pub fn reach(&mut self, elapsed: Duration) {
         let new = elapsed.as_secs().min(self.len).saturating_sub(self.told);
         if new > 0 {
-            self.told += new;
+            self.reported += new;
             self.progress.inc(new);
         }
     }
@@ -72,9 +72,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Told(Mutex<Vec<u64>>);
+    struct Recorder(Mutex<Vec<u64>>);
 
-    impl Progress for Told {
+    impl Progress for Recorder {
         fn start(&self, len: u64, _: &str) {
             self.0.lock().unwrap().push(len);
         }
@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn seconds_are_told_once_each_and_of_long_runs_only() {
-        let told = |len: u64| {
-            let told = Told::default();
-            let mut seconds = Seconds::start(&told, Duration::from_secs(len), "a run");
+        let reported = |len: u64| {
+            let reported = Recorder::default();
+            let mut seconds = Seconds::start(&reported, Duration::from_secs(len), "a run");
             for millis in [100, 1_100, 1_200, 3_400, 9_000] {
                 seconds.reach(Duration::from_millis(millis));
             }
             drop(seconds);
-            told.0.into_inner().unwrap()
+            reported.0.into_inner().unwrap()
         };
-        assert_eq!(told(4), [4, 1, 2, 1, 0]);
-        assert!(told(2).is_empty());
+        assert_eq!(reported(4), [4, 1, 2, 1, 0]);
+        assert!(reported(2).is_empty());
     }
 }

@@ -84,7 +84,8 @@ impl Group {
             }
             sleep(Duration::from_millis(5));
         }
-        let said: Vec<String> = nodes.iter().map(|&node| self.members[node].last_words()).collect();
+        let said: Vec<String> =
+            nodes.iter().map(|&node| self.members[node].recent_notes()).collect();
         Err(format!("no view of {members} within {PATIENCE:?}:\n{}", said.join("\n")))
     }
 

@@ -113,7 +113,7 @@ impl Member {
     }
 
     /// The end of what it said to people.
-    pub fn last_words(&self) -> String {
+    pub fn recent_notes(&self) -> String {
         let said = self.said();
         let from = said.notes.len().saturating_sub(4);
         format!("n{}: {}", self.id, said.notes[from..].join(" | "))

@@ -10,7 +10,7 @@ use paceline_lab::LabError;
 use serde::Deserialize;
 
 /// Lines of standard error that are kept for the message about a process that failed.
-const LAST_WORDS_MAX: usize = 8;
+const STDERR_TAIL_LINES_MAX: usize = 8;
 /// How long a server may take until it listens.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ enum Line {
 struct Heard {
     samples: Vec<(Instant, Sample)>,
     whole: Option<Whole>,
-    last_words: VecDeque<String>,
+    stderr_tail: VecDeque<String>,
     has_spoken: bool,
 }
 
@@ -78,10 +78,10 @@ impl Running {
         });
         follow(stderr, Arc::clone(&heard), |heard, line| {
             heard.has_spoken = true;
-            if heard.last_words.len() == LAST_WORDS_MAX {
-                heard.last_words.pop_front();
+            if heard.stderr_tail.len() == STDERR_TAIL_LINES_MAX {
+                heard.stderr_tail.pop_front();
             }
-            heard.last_words.push_back(line);
+            heard.stderr_tail.push_back(line);
         });
         Ok(Running { name, child, heard })
     }
@@ -99,13 +99,13 @@ impl Running {
         match self.is_over()? {
             None if has_spoken => Ok(()),
             None => Err(LabError::Run(format!("{} did not report that it listens", self.name))),
-            Some(status) => Err(self.obituary(status)),
+            Some(status) => Err(self.exit_error(status)),
         }
     }
 
     /// Fails if it has ended.
     pub(super) fn check(&mut self) -> Result<(), LabError> {
-        self.is_over()?.map_or(Ok(()), |status| Err(self.obituary(status)))
+        self.is_over()?.map_or(Ok(()), |status| Err(self.exit_error(status)))
     }
 
     /// True if it has ended well.
@@ -113,7 +113,7 @@ impl Running {
         match self.is_over()? {
             None => Ok(false),
             Some(status) if status.success() => Ok(true),
-            Some(status) => Err(self.obituary(status)),
+            Some(status) => Err(self.exit_error(status)),
         }
     }
 
@@ -147,11 +147,11 @@ impl Running {
         self.child.try_wait().map_err(failed)
     }
 
-    fn obituary(&self, status: ExitStatus) -> LabError {
+    fn exit_error(&self, status: ExitStatus) -> LabError {
         // Its last lines may still be on their way.
         std::thread::sleep(Duration::from_millis(100));
         let mut text = format!("{} exited early: {status}", self.name);
-        for line in &self.heard().last_words {
+        for line in &self.heard().stderr_tail {
             text.push_str(&format!("\n  | {line}"));
         }
         LabError::Run(text)

@@ -55,7 +55,7 @@ impl Experiment for Broadcast {
     }
 
     fn result(trial: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
-        let mut result = summed_up(&measured.broadcast, &measured.outcome);
+        let mut result = run_result(&measured.broadcast, &measured.outcome);
         if let Some(hops) = &measured.hops {
             result.drawings = hops.drawings(trial.scenario.topology.nodes);
         }
@@ -87,7 +87,7 @@ fn only_simulated(measure: Measure) -> Option<&'static str> {
 }
 
 /// What a run gives, but for its figures.
-pub(crate) fn summed_up(broadcast: &Broadcast, outcome: &Outcome) -> RunResult {
+pub(crate) fn run_result(broadcast: &Broadcast, outcome: &Outcome) -> RunResult {
     let ledger = broadcast.ledger();
     RunResult {
         series: ledger.series(),

@@ -139,7 +139,7 @@ pub(super) fn reproduce(
         let file = CATALOG.load(name)?.with_sets(&settings.sets)?;
         let scenario = file.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
-        let result = Members::run(&Trial::simulated(&scenario, seed))?;
+        let result = GroupScenario::run(&Trial::simulated(&scenario, seed))?;
         let note = |figure: Figure| match settings.scale {
             // They take less than a second in all.
             Scale::Quick => {

@@ -7,7 +7,7 @@ use crate::chain::Ledger;
 /// What a run measured.
 pub struct Measured {
     /// The service, with what it noted.
-    pub members: Members,
+    pub members: GroupScenario,
     /// How it went.
     pub outcome: Outcome,
     /// What messages did, in the simulator.

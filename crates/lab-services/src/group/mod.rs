@@ -35,7 +35,7 @@ pub const REPRODUCTION: Reproduction = Reproduction {
 
 /// A group scenario, ready to run in either world.
 #[derive(Debug)]
-pub struct Members {
+pub struct GroupScenario {
     shared: Arc<Config>,
     broadcast: Broadcast,
     attendance: Attendance,
@@ -45,7 +45,7 @@ pub struct Members {
     measure: Measure,
 }
 
-impl Members {
+impl GroupScenario {
     /// What the members send each other.
     pub fn broadcast(&self) -> &Broadcast {
         &self.broadcast
@@ -66,7 +66,7 @@ fn absentees(scenario: &Scenario) -> Attendance {
     Attendance::Broken(absent.flatten().collect())
 }
 
-impl Workload for Members {
+impl Workload for GroupScenario {
     fn codec(&self) -> Codec {
         self.broadcast.codec()
     }
@@ -105,7 +105,7 @@ impl Workload for Members {
     }
 }
 
-impl Service for Members {
+impl Service for GroupScenario {
     type Protocol = Group;
 
     fn shared(&self) -> &Arc<Config> {
@@ -169,7 +169,7 @@ impl Service for Members {
 /// Members that a node asks to be let in.
 const SEEDS_MAX: usize = 8;
 
-impl Members {
+impl GroupScenario {
     fn attends_all(&self) -> bool {
         self.attendance == Attendance::Broken(Default::default())
     }

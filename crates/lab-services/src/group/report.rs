@@ -35,7 +35,7 @@ pub(super) fn sections(
     ] {
         let scenario = CATALOG.load(name)?.with_sets(&settings.sets)?.resolve()?;
         let seed = settings.seed.unwrap_or(scenario.seed);
-        let plots = Members::run(&Trial::simulated(&scenario, seed))?.drawings;
+        let plots = GroupScenario::run(&Trial::simulated(&scenario, seed))?.drawings;
         let (heading, text) = (heading.to_owned(), text.to_owned());
         sections.push(Section { heading, text, plots, ..Section::default() });
     }

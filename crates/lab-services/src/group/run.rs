@@ -11,12 +11,16 @@ use super::tracks::Tracks;
 use super::{Measure, Members};
 use crate::chain::summed_up;
 
-impl Experiment for Members {
+impl Experiment for GroupScenario {
     type Watch = Tracks;
     type Measured = Measured;
 
-    fn prepare(scenario: &Scenario, _seed: u64, _world: WorldKind) -> Result<Members, LabError> {
-        Members::read(scenario)
+    fn prepare(
+        scenario: &Scenario,
+        _seed: u64,
+        _world: WorldKind,
+    ) -> Result<GroupScenario, LabError> {
+        GroupScenario::read(scenario)
     }
 
     fn watch(&self) -> Tracks {
@@ -35,7 +39,7 @@ impl Experiment for Members {
     fn result(trial: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
         let Measured { members, outcome, tracks } = measured;
         let ledger = measured.ledger();
-        let mut result = summed_up(members.broadcast(), outcome);
+        let mut result = run_result(members.broadcast(), outcome);
         let views = ledger.nodes().iter().flat_map(|node| &node.views).map(|view| view.view).max();
         result.summary.push(Metric::new("views", views.unwrap_or(0) as f64, ""));
         let excluded: u64 = ledger.nodes().iter().map(|node| node.excluded).sum();

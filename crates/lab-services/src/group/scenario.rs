@@ -34,9 +34,9 @@ const MEASURES: [(&str, Measure); 5] = [
     ("repair", Measure::Repair),
 ];
 
-impl Members {
+impl GroupScenario {
     /// Reads a scenario of kind `group`.
-    pub fn read(scenario: &Scenario) -> Result<Members, LabError> {
+    pub fn read(scenario: &Scenario) -> Result<GroupScenario, LabError> {
         let nodes = scenario.topology.nodes;
         let mut protocol = scenario.protocol();
         let (chain, topology, check_wire) =
@@ -58,7 +58,7 @@ impl Members {
         table.finish()?;
         let plan = Plan { topology, window, check_wire, ..plan };
         let view = View::roster((0..nodes).map(NodeId));
-        Ok(Members {
+        Ok(GroupScenario {
             shared: config.into(),
             broadcast: Broadcast::new(chain, view, plan).attended(absentees(scenario)),
             attendance: absentees(scenario),
@@ -96,7 +96,7 @@ mod tests {
             // No key accepts a value of this type, so the code that reads the key reports an error.
             let path = format!("{table}.{key}=1979-05-27");
             let set = scenario.with_sets([&path]).unwrap();
-            let error = Members::read(&set.resolve().unwrap()).unwrap_err().to_string();
+            let error = GroupScenario::read(&set.resolve().unwrap()).unwrap_err().to_string();
             assert!(error.contains(&format!("`{key}`")), "{path}: {error}");
             assert!(!error.contains("unknown key"), "{path}: {error}");
         }

@@ -23,7 +23,7 @@ pub struct Flow {
     bins: Vec<[u32; 2]>,
     first_bin: u64,
     /// Changes of the granted rate for primary Interests: time, and rate in bit/s.
-    pub told: Vec<(u64, u64)>,
+    pub stamped_rates: Vec<(u64, u64)>,
     /// Segments, and their bytes of content.
     pub segments: u64,
     content_bytes: u64,
@@ -85,7 +85,7 @@ impl Ledger {
         flow: u64,
         at: Instant,
         (number, class, (link_bytes, content_bytes)): (u64, Class, (usize, usize)),
-        told: Option<u64>,
+        stamped_rate: Option<u64>,
     ) {
         let flow = &mut self.flows[flow as usize];
         let bin = at.as_nanos() / BIN.as_nanos() as u64;
@@ -100,10 +100,10 @@ impl Ledger {
         flow.segments += 1;
         flow.content_bytes += content_bytes as u64;
         flow.hash = flow.hash.wrapping_add(mix(number));
-        if let Some(rate) = told
-            && flow.told.last().is_none_or(|&(_, last)| last != rate)
+        if let Some(rate) = stamped_rate
+            && flow.stamped_rates.last().is_none_or(|&(_, last)| last != rate)
         {
-            flow.told.push((at.as_nanos(), rate));
+            flow.stamped_rates.push((at.as_nanos(), rate));
         }
     }
 

@@ -46,7 +46,7 @@ impl Experiment for Fetching {
     }
 
     fn result(_: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
-        Ok(summed_up(measured))
+        Ok(run_result(measured))
     }
 
     fn figures(trial: &Trial<'_>, measured: &Measured) -> Result<Vec<Figure>, LabError> {
@@ -57,7 +57,7 @@ impl Experiment for Fetching {
     }
 }
 
-fn summed_up(measured: &Measured) -> RunResult {
+fn run_result(measured: &Measured) -> RunResult {
     let Measured { settings, ledger, outcome, held } = measured;
     let ended = Duration::from_nanos(outcome.ended.as_nanos());
     let flows = ledger.flows();

@@ -40,10 +40,10 @@ fn changes(measured: &Measured) -> Result<Vec<Change>, LabError> {
         let half = change + (until - change) / 2;
         let (mut settled, mut off) = (change, 0f64);
         for (&flow, share) in active.iter().zip(oracles.single(&active)?) {
-            let told = &ledger.flows()[flow].told;
+            let rates = &ledger.flows()[flow].stamped_rates;
             // From one granted rate to the next.
-            for (place, &(at, rate)) in told.iter().enumerate() {
-                let next = told.get(place + 1).map_or(until, |&(at, _)| Duration::from_nanos(at));
+            for (place, &(at, rate)) in rates.iter().enumerate() {
+                let next = rates.get(place + 1).map_or(until, |&(at, _)| Duration::from_nanos(at));
                 let distance = (rate as f64 / share - 1.0).abs();
                 if next <= change || Duration::from_nanos(at) >= until {
                     continue;
@@ -55,7 +55,7 @@ fn changes(measured: &Measured) -> Result<Vec<Change>, LabError> {
                     off = off.max(distance);
                 }
             }
-            let first = told.first().map_or(until, |&(at, _)| Duration::from_nanos(at));
+            let first = rates.first().map_or(until, |&(at, _)| Duration::from_nanos(at));
             settled = settled.max(first.min(until));
         }
         found.push(Change {

@@ -34,7 +34,7 @@ pub struct Tally {
 
 impl Tally {
     /// Keys that have a result.
-    pub fn told(&self) -> u64 {
+    pub fn answered(&self) -> u64 {
         self.done + self.absent + self.wrong + self.failed
     }
 
@@ -65,7 +65,7 @@ pub struct Ledger {
     pub joins_failed: u64,
     // Keys requested and keys with a reported result, by requester.
     nodes: BTreeMap<NodeId, (usize, usize)>,
-    told: usize,
+    answered: usize,
 }
 
 impl Ledger {
@@ -77,7 +77,7 @@ impl Ledger {
             joined: 0,
             joins_failed: 0,
             nodes: BTreeMap::new(),
-            told: 0,
+            answered: 0,
         }
     }
 
@@ -91,7 +91,7 @@ impl Ledger {
     }
 
     /// A node gets the result for a key.
-    pub fn told(
+    pub fn answered(
         &mut self,
         phase: usize,
         at: Instant,
@@ -108,7 +108,7 @@ impl Ledger {
         }
         tally.last_nanos = tally.last_nanos.max(at.as_nanos());
         self.nodes.entry(node).or_default().1 += 1;
-        self.told += 1;
+        self.answered += 1;
     }
 
     /// An application gets a payload for `keys` of the keys it was sent to, and for `others` other
@@ -125,22 +125,22 @@ impl Ledger {
         tally.failed += keys as u64;
         tally.last_nanos = tally.last_nanos.max(at.as_nanos());
         self.nodes.entry(node).or_default().1 += keys;
-        self.told += keys;
+        self.answered += keys;
     }
 
     /// Keys that this node requested and that have no result yet.
     pub fn open_at(&self, node: NodeId) -> usize {
-        self.nodes.get(&node).map_or(0, |(asked, told)| asked - told)
+        self.nodes.get(&node).map_or(0, |(asked, answered)| asked - answered)
     }
 
     /// Keys of one node that have a result.
     pub fn done_at(&self, node: NodeId) -> usize {
-        self.nodes.get(&node).map_or(0, |(_, told)| *told)
+        self.nodes.get(&node).map_or(0, |(_, answered)| *answered)
     }
 
     /// Keys that have a result.
     pub fn done(&self) -> usize {
-        self.told
+        self.answered
     }
 
     /// What became of the keys, by phase.
@@ -177,7 +177,7 @@ impl world::Ledger for Ledger {
             counted.for_each(|(counter, n)| self.marks[number].add(counter, n));
         }
         for (tally, part) in self.phases.iter_mut().zip(part.tallies) {
-            self.told += part.told() as usize;
+            self.answered += part.answered() as usize;
             tally.asked += part.asked;
             tally.done += part.done;
             tally.absent += part.absent;

@@ -191,7 +191,7 @@ impl Service for Requests {
                 let phase = plan.phase_of(*id as u32);
                 for (key, outcome) in outcomes {
                     let is_right = plan.is_right(phase, *key, outcome);
-                    ledger.told(phase, at, node, outcome, is_right);
+                    ledger.answered(phase, at, node, outcome, is_right);
                 }
             }
             Event::Rejected { id, .. } => {

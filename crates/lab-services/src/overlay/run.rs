@@ -41,7 +41,7 @@ impl Experiment for Requests {
     }
 
     fn result(_: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
-        Ok(summed_up(measured))
+        Ok(run_result(measured))
     }
 
     fn figures(_: &Trial<'_>, measured: &Measured) -> Result<Vec<Figure>, LabError> {
@@ -53,18 +53,18 @@ impl Experiment for Requests {
 const COUNTED: [&str; 5] =
     ["overlay_ping", "overlay_pong", "overlay_lookups", "overlay_hops", "overlay_targets_ended"];
 
-fn summed_up(measured: &Measured) -> RunResult {
+fn run_result(measured: &Measured) -> RunResult {
     let Measured { settings, ledger, outcome, tree } = measured;
     let tallies = ledger.tallies();
     let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>() as f64;
-    let (asked, told) = (sum(|tally| tally.asked), sum(Tally::told));
+    let (asked, answered) = (sum(|tally| tally.asked), sum(Tally::answered));
     let mut summary = vec![
         Metric::new("keys_asked", asked, ""),
         Metric::new("keys_done", sum(|tally| tally.done), ""),
         Metric::new("keys_absent", sum(|tally| tally.absent), ""),
         Metric::new("keys_wrong", sum(|tally| tally.wrong), ""),
         Metric::new("keys_failed", sum(|tally| tally.failed), ""),
-        Metric::new("keys_unanswered", asked - told, ""),
+        Metric::new("keys_unanswered", asked - answered, ""),
         Metric::new("ended", outcome.ended.as_secs_f64(), "s"),
     ];
     for (number, (phase, tally)) in settings.plan.phases.iter().zip(tallies).enumerate() {

@@ -23,7 +23,7 @@ pub(super) enum What {
     /// All messages but packets of their senders, for each of these that was received.
     Extra,
     /// The share of all packets that were delivered or reported lost.
-    Told,
+    Reported,
     /// The share that came back in whatever way.
     Back,
     /// The mean time of these.
@@ -78,7 +78,7 @@ impl Ask {
 
     /// True if a run on loopback sockets can show it: it does not depend on the network's times.
     pub fn is_for_sockets(&self) -> bool {
-        matches!(self.what, What::Told)
+        matches!(self.what, What::Reported)
     }
 
     /// The band of a run of this scale. Small runs see few losses: a band is wider by about two
@@ -87,7 +87,7 @@ impl Ask {
     pub fn band(&self, scale: Scale) -> (f64, f64) {
         let (low, high) = (self.low, self.high);
         match (scale, self.what) {
-            (Scale::Full, _) | (_, What::Back | What::Told) => (low, high),
+            (Scale::Full, _) | (_, What::Back | What::Reported) => (low, high),
             (_, What::Recovered | What::WithinMs(_)) if high <= 1.0 => {
                 (low - 0.006, (high + 0.006).min(1.0))
             }
@@ -114,7 +114,7 @@ impl Ask {
             What::UntilMs => (measures.time_until_ms(0.97), "ms"),
             What::Overhead => (measures.overhead, "of packets"),
             What::Extra => (measures.extra, "per packet"),
-            What::Told => (measures.told(), "of packets"),
+            What::Reported => (measures.reported_share(), "of packets"),
             What::Back => (measures.back(), "of lost"),
             What::BackMeanMs => (measures.back_mean_ms(), "ms"),
             What::BackMs(share) => (measures.time_until_back_ms(share), "ms"),
@@ -135,7 +135,7 @@ impl Ask {
     // What the closed form says, and what a reader should see beside the figure.
     fn note(&self, settings: &Settings, measures: &Measures) -> String {
         match self.what {
-            What::Told => format!(
+            What::Reported => format!(
                 "{} lost, of which {} were recovered and {} reported lost",
                 measures.lost,
                 measures.recovered_ms.len() + measures.pulled_ms.len(),

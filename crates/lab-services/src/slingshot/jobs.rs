@@ -332,8 +332,8 @@ fn second_phases() -> Vec<Job> {
         ];
         job("slingshot/second-phase", vec![format!("pull_from={ask}")], &["duration=10s"], asks)
     };
-    let told = vec![Ask::new(id("told/repair"), What::Told, 1.0, 1.0)];
-    let repair = job("slingshot/repair", Vec::new(), &[], told);
+    let reported = vec![Ask::new(id("told/repair"), What::Reported, 1.0, 1.0)];
+    let repair = job("slingshot/repair", Vec::new(), &[], reported);
     vec![of("sender"), of("holders"), repair]
 }
 

@@ -18,7 +18,7 @@ const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
 #[repr(u8)]
 pub enum Fate {
     /// No report yet.
-    Untold,
+    Unreported,
     /// It came from its sender.
     Direct,
     /// It was computed from repairs.
@@ -46,8 +46,8 @@ pub struct Ledger {
     plan: Plan,
     // By packet, then node.
     fates: Vec<Fate>,
-    told: u64,
-    told_at: Vec<u64>,
+    reported: u64,
+    reported_at: Vec<u64>,
     again: Vec<Again>,
     // Packets at nodes that came from their senders after they had come by another way.
     overtaken: BTreeSet<(u64, NodeId)>,
@@ -90,9 +90,9 @@ impl Ledger {
         let direct = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
         Ledger {
             plan: plan.clone(),
-            fates: vec![Fate::Untold; nodes * plan.packets as usize],
-            told: 0,
-            told_at: vec![0; nodes],
+            fates: vec![Fate::Unreported; nodes * plan.packets as usize],
+            reported: 0,
+            reported_at: vec![0; nodes],
             again: Vec::new(),
             overtaken: BTreeSet::new(),
             slow: Vec::new(),
@@ -196,21 +196,21 @@ impl Ledger {
 
     fn note(&mut self, packet: u64, node: NodeId, fate: Fate) -> bool {
         let place = &mut self.fates[self.plan.place(packet, node)];
-        if *place != Fate::Untold {
+        if *place != Fate::Unreported {
             let sender = self.plan.sender(packet);
             let before = *place;
             let problem = format!(
                 "{node} reported packet {packet} of {sender} twice: {before:?}, then {fate:?}"
             );
             match fate {
-                Fate::Lost | Fate::Untold => self.breaks(problem),
+                Fate::Lost | Fate::Unreported => self.breaks(problem),
                 Fate::Direct | Fate::Recovered | Fate::Pulled => self.corrupt(problem),
             }
             return false;
         }
         *place = fate;
-        self.told += 1;
-        self.told_at[node.index()] += 1;
+        self.reported += 1;
+        self.reported_at[node.index()] += 1;
         true
     }
 
@@ -246,18 +246,18 @@ impl Ledger {
 
     /// True once every node has an outcome for every packet.
     pub fn is_done(&self) -> bool {
-        self.told == self.plan.expected()
+        self.reported == self.plan.expected()
     }
 
     /// The same of one node.
     pub fn is_done_at(&self, node: NodeId) -> bool {
-        self.told_at[node.index()] == self.plan.expected_at(node)
+        self.reported_at[node.index()] == self.plan.expected_at(node)
     }
 
     /// A digest of the packets that each node delivered. It is the same in both worlds if every
     /// lost packet was recovered.
     pub fn deliveries(&self) -> String {
-        let came = |fate: &Fate| !matches!(fate, Fate::Untold | Fate::Lost);
+        let came = |fate: &Fate| !matches!(fate, Fate::Unreported | Fate::Lost);
         let places = self.fates.iter().enumerate().filter(|(_, fate)| came(fate));
         let sum = places.fold(0u64, |sum, (place, _)| sum.wrapping_add(mix(place as u64)));
         format!("{sum:016x}")
@@ -297,7 +297,7 @@ impl world::Ledger for Ledger {
             }
             match others.next_if(|&(other, ..)| other == packet) {
                 None => _ = self.note(packet, node, Fate::Direct),
-                Some((_, Fate::Untold, _)) => {}
+                Some((_, Fate::Unreported, _)) => {}
                 Some((_, fate, nanos)) => {
                     self.note(packet, node, fate);
                     if fate != Fate::Lost {
@@ -336,7 +336,7 @@ mod tests {
         Plan { packet_bytes: 64, judged: 0..4, ..Plan::new(3, 2, 100.0, 4, Spacing::Even) }
     }
 
-    fn told(ledger: &mut Ledger, node: u32, sender: u32, number: u64, way: Way) {
+    fn reported(ledger: &mut Ledger, node: u32, sender: u32, number: u64, way: Way) {
         let sent = Instant::from_nanos(1_000);
         let at = sent + Duration::from_nanos(500);
         ledger.delivered(at, NodeId(node), (NodeId(sender), number), sent, way);
@@ -345,14 +345,16 @@ mod tests {
     #[test]
     fn what_is_told_twice_or_does_not_exist_breaks_a_promise() {
         let cases: [&dyn Fn(&mut Ledger); 5] = [
-            &|ledger| (0..2).for_each(|_| told(ledger, 2, 0, 1, Way::Direct)),
-            &|ledger| told(ledger, 2, 0, 2, Way::Direct),
-            &|ledger| told(ledger, 1, 1, 0, Way::Direct),
+            &|ledger| (0..2).for_each(|_| reported(ledger, 2, 0, 1, Way::Direct)),
+            &|ledger| reported(ledger, 2, 0, 2, Way::Direct),
+            &|ledger| reported(ledger, 1, 1, 0, Way::Direct),
             &|ledger| {
                 ledger.lost(NodeId(2), (GroupId(0), NodeId(0)), 0..1);
-                told(ledger, 2, 0, 0, Way::Pulled);
+                reported(ledger, 2, 0, 0, Way::Pulled);
             },
-            &|ledger| (0..2).rev().for_each(|number| told(ledger, 2, 0, number, Way::Recovered)),
+            &|ledger| {
+                (0..2).rev().for_each(|number| reported(ledger, 2, 0, number, Way::Recovered))
+            },
         ];
         for (number, case) in cases.iter().enumerate() {
             let mut ledger = Ledger::new(&plan(), true);
@@ -360,7 +362,7 @@ mod tests {
             assert!(ledger.broken.is_some(), "case {number}");
         }
         let mut ledger = Ledger::new(&plan(), true);
-        (0..2).for_each(|number| told(&mut ledger, 2, 0, number, Way::Recovered));
+        (0..2).for_each(|number| reported(&mut ledger, 2, 0, number, Way::Recovered));
         assert_eq!(ledger.broken, None);
     }
 
@@ -369,7 +371,7 @@ mod tests {
         let mut whole = Ledger::new(&plan(), false);
         for node in 1..3 {
             let mut own = Ledger::new(&plan(), false);
-            (0..3).for_each(|_| told(&mut own, node, 0, 1, Way::Direct));
+            (0..3).for_each(|_| reported(&mut own, node, 0, 1, Way::Direct));
             own.corrupt(format!("{node} was told other bytes"));
             // That a packet that came is said to be lost is wrong, and nothing was corrupt.
             own.lost(NodeId(node), (GroupId(0), NodeId(0)), 1..2);
@@ -391,7 +393,7 @@ mod tests {
                     [(0, 0, Way::Direct), (1, 0, Way::Recovered), (0, 1, Way::Pulled)]
                 {
                     if sender != node {
-                        told(ledger, node, sender, number, way);
+                        reported(ledger, node, sender, number, way);
                     }
                 }
                 if node == 2 {
@@ -404,7 +406,7 @@ mod tests {
         assert_eq!(merged.fates, whole.fates);
         assert_eq!(merged.again, whole.again);
         assert_eq!(merged.deliveries(), whole.deliveries());
-        assert_eq!((merged.told, merged.is_done()), (whole.told, false));
+        assert_eq!((merged.reported, merged.is_done()), (whole.reported, false));
         assert!(merged.is_done_at(NodeId(2)) && !merged.is_done_at(NodeId(0)));
         assert_eq!(merged.direct_mean_nanos(), 500.0);
     }

@@ -20,7 +20,7 @@ pub struct Measures {
     /// Of these, reported lost.
     pub reported: u64,
     /// Of these, neither delivered nor reported.
-    pub untold: u64,
+    pub unreported: u64,
     /// Repairs beside packets received, as a share of both.
     pub overhead: f64,
     /// Packets at receivers that came within [`Plan::in_time`](super::Plan::in_time).
@@ -56,7 +56,7 @@ impl Measures {
             measures.lost += 1;
             match fate {
                 Fate::Lost => measures.reported += 1,
-                Fate::Untold => measures.untold += 1,
+                Fate::Unreported => measures.unreported += 1,
                 Fate::Direct | Fate::Recovered | Fate::Pulled => {}
             }
         }
@@ -86,7 +86,7 @@ impl Measures {
         slow.sort_unstable();
         let (mut last_missed, mut missed) = (None, 0);
         for (packet, node) in plan.judged_pairs() {
-            let came = !matches!(ledger.fate(packet, node), Fate::Untold | Fate::Lost);
+            let came = !matches!(ledger.fate(packet, node), Fate::Unreported | Fate::Lost);
             match came && slow.binary_search(&(packet, node)).is_err() {
                 true => self.pairs_in_time += 1,
                 // Pairs come packet by packet.
@@ -137,8 +137,8 @@ impl Measures {
     }
 
     /// The share of packets that were delivered or reported lost. NaN if there were none.
-    pub fn told(&self) -> f64 {
-        (self.pairs - self.untold) as f64 / self.pairs as f64
+    pub fn reported_share(&self) -> f64 {
+        (self.pairs - self.unreported) as f64 / self.pairs as f64
     }
 
     /// The share of lost packets that came back, by repairs or by questions. NaN if nothing was

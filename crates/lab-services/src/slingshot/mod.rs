@@ -138,8 +138,8 @@ impl<P: Timely> Service for Timed<P> {
         _answers: &mut Vec<Answer<Self>>,
     ) {
         let ledger = &mut self.ledger;
-        match P::told(event) {
-            Told::Packet { sender, payload, way, is_late } => {
+        match P::packet_event(event) {
+            PacketEvent::Packet { sender, payload, way, is_late } => {
                 let number = self.packets.number(payload).unwrap_or(u64::MAX);
                 let reading = self.packets.read(sender, number, payload);
                 match reading.accepted.filter(|_| reading.verdict == Verdict::Intact) {
@@ -150,12 +150,14 @@ impl<P: Timely> Service for Timed<P> {
                 }
                 ledger.late += u64::from(is_late);
             }
-            Told::Lost { group, sender, seqs } => ledger.lost(node, (group, sender), seqs),
-            Told::Overtaken { group, sender, seq } => {
+            PacketEvent::Lost { group, sender, seqs } => ledger.lost(node, (group, sender), seqs),
+            PacketEvent::Overtaken { group, sender, seq } => {
                 ledger.overtaken(node, (group, sender), seq);
             }
-            Told::Rejected(reason) => ledger.breaks(format!("{node} could not send: {reason}")),
-            Told::Other => {}
+            PacketEvent::Rejected(reason) => {
+                ledger.breaks(format!("{node} could not send: {reason}"))
+            }
+            PacketEvent::Other => {}
         }
     }
 }

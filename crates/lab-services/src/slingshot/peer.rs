@@ -18,7 +18,7 @@ pub trait Timely:
     fn member(shared: &Self::Shared) -> Self;
 
     /// What an event says.
-    fn told(event: &Self::Event) -> Told<'_>;
+    fn packet_event(event: &Self::Event) -> PacketEvent<'_>;
 
     /// What a message is.
     fn kind(message: &Self::Message) -> Kind;
@@ -34,22 +34,22 @@ pub fn multicast(group: GroupId, payload: Payload) -> Command {
 }
 
 /// What an event of Slingshot's says; those it is compared with have the same.
-pub fn told(event: &Event) -> Told<'_> {
+pub fn packet_event(event: &Event) -> PacketEvent<'_> {
     match event {
         Event::Delivered { sender, payload, how, is_late, .. } => {
             Told::Packet { sender: *sender, payload, way: how.way(), is_late: *is_late }
         }
         Event::Lost { group, sender, first, end, .. } => {
-            Told::Lost { group: *group, sender: *sender, seqs: *first..*end }
+            PacketEvent::Lost { group: *group, sender: *sender, seqs: *first..*end }
         }
-        Event::Rejected { reason, .. } => Told::Rejected(reason.to_string()),
-        Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => Told::Other,
+        Event::Rejected { reason, .. } => PacketEvent::Rejected(reason.to_string()),
+        Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => PacketEvent::Other,
     }
 }
 
 /// An event that an application gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told<'a> {
+pub enum PacketEvent<'a> {
     /// A packet.
     Packet {
         /// Its sender.
@@ -101,8 +101,8 @@ impl Timely for Slingshot {
         Slingshot::new(shared)
     }
 
-    fn told(event: &Event) -> Told<'_> {
-        told(event)
+    fn packet_event(event: &Event) -> PacketEvent<'_> {
+        packet_event(event)
     }
 
     fn kind(message: &slingshot::Message) -> Kind {
@@ -124,8 +124,8 @@ impl Timely for srm::Srm {
         srm::Srm::new(shared)
     }
 
-    fn told(event: &Event) -> Told<'_> {
-        told(event)
+    fn packet_event(event: &Event) -> PacketEvent<'_> {
+        packet_event(event)
     }
 
     fn kind(message: &srm::Message) -> Kind {
@@ -147,8 +147,8 @@ impl Timely for nak::Nak {
         nak::Nak::new(shared)
     }
 
-    fn told(event: &Event) -> Told<'_> {
-        told(event)
+    fn packet_event(event: &Event) -> PacketEvent<'_> {
+        packet_event(event)
     }
 
     fn kind(message: &nak::Message) -> Kind {
@@ -174,8 +174,8 @@ impl Timely for ack::Ack {
         ack::Ack::new(shared)
     }
 
-    fn told(event: &Event) -> Told<'_> {
-        told(event)
+    fn packet_event(event: &Event) -> PacketEvent<'_> {
+        packet_event(event)
     }
 
     fn kind(message: &ack::Message) -> Kind {
@@ -197,8 +197,8 @@ impl Timely for gossip::Gossip {
         gossip::Gossip::new(shared)
     }
 
-    fn told(event: &Event) -> Told<'_> {
-        told(event)
+    fn packet_event(event: &Event) -> PacketEvent<'_> {
+        packet_event(event)
     }
 
     fn kind(message: &gossip::Message) -> Kind {

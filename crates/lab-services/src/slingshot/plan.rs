@@ -274,14 +274,14 @@ mod tests {
             let overlap = Overlap::drawn(6, 5, 3, 1);
             let plan = Plan { judged: 0..200, ..Plan::new(6, 4, 1000.0, 200, spacing) };
             let plan = plan.with_overlap(overlap);
-            let mut told = [0; 6];
+            let mut reported = [0; 6];
             for (packet, node) in plan.judged_pairs() {
                 assert!(plan.is_receiver(packet, node));
-                told[node.index()] += 1;
+                reported[node.index()] += 1;
             }
             let expected = [0, 1, 2, 3, 4, 5].map(|node| plan.expected_at(NodeId(node)));
-            assert_eq!(told, expected);
-            assert_eq!(told.iter().sum::<u64>(), plan.expected());
+            assert_eq!(reported, expected);
+            assert_eq!(reported.iter().sum::<u64>(), plan.expected());
             let sender = NodeId(2);
             let group = plan.group(sender, 3);
             let before = (0..3).filter(|&number| plan.group(sender, number) == group).count();

@@ -94,7 +94,7 @@ fn simulated<P: Timely>(
     let mut measures = Measures::of(&ledger, Some(&watch), watch.overhead());
     measures.extra = watch.extra();
     check_promises(&ledger)?;
-    let mut result = summed_up(&settings, &ledger, &measures, &outcome);
+    let mut result = run_result(&settings, &ledger, &measures, &outcome);
     let seen = [
         Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
         Metric::new("other_messages", watch.others_sent as f64, ""),
@@ -119,7 +119,7 @@ fn on_sockets<P: Timely>(
     if !matches!(trial.world, World::Processes(_)) || ledger.corrupt == 0 {
         check_promises(&ledger)?;
     }
-    let result = summed_up(&settings, &ledger, &measures, &outcome);
+    let result = run_result(&settings, &ledger, &measures, &outcome);
     Ok((measures, result))
 }
 
@@ -131,7 +131,7 @@ fn check_promises(ledger: &Ledger) -> Result<(), LabError> {
     }
 }
 
-fn summed_up(
+fn run_result(
     settings: &Settings,
     ledger: &Ledger,
     measures: &Measures,
@@ -148,7 +148,7 @@ fn summed_up(
         Metric::new("packets_recovered", count(measures.recovered_ms.len()), ""),
         Metric::new("packets_pulled", count(measures.pulled_ms.len()), ""),
         Metric::new("packets_reported_lost", measures.reported as f64, ""),
-        Metric::new("packets_untold", measures.untold as f64, ""),
+        Metric::new("packets_untold", measures.unreported as f64, ""),
         Metric::new("packets_corrupt", ledger.corrupt as f64, ""),
         Metric::new("packets_late", ledger.late as f64, ""),
         Metric::new("recovered", measures.recovered(), ""),

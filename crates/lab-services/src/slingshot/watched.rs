@@ -19,7 +19,7 @@ pub struct Watched<P: Protocol> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen<E> {
     /// What the member says.
-    Told(E),
+    Member(E),
     /// A packet came from its sender of which the member did not say so.
     Arrived {
         /// The group that it was sent to.
@@ -44,15 +44,15 @@ impl<P: Timely> Watched<P> {
         if let Some((group, from, seq)) = arrival {
             let says_so = |event: &P::Event| {
                 matches!(
-                    P::told(event),
-                    Told::Packet { sender, way: Way::Direct, .. } if sender == from
+                    P::packet_event(event),
+                    PacketEvent::Packet { sender, way: Way::Direct, .. } if sender == from
                 )
             };
             if !self.outbox.events.iter().any(says_so) {
                 cx.deliver(Seen::Arrived { group, sender: from, seq });
             }
         }
-        cx.outbox.events.extend(self.outbox.events.drain(..).map(Seen::Told));
+        cx.outbox.events.extend(self.outbox.events.drain(..).map(Seen::Member));
     }
 }
 
@@ -105,11 +105,11 @@ impl<P: Timely> Timely for Watched<P> {
         Watched { member: P::member(shared), outbox: Outbox::default() }
     }
 
-    fn told(event: &Seen<P::Event>) -> Told<'_> {
+    fn packet_event(event: &Seen<P::Event>) -> PacketEvent<'_> {
         match event {
-            Seen::Told(event) => P::told(event),
+            Seen::Member(event) => P::packet_event(event),
             Seen::Arrived { group, sender, seq } => {
-                Told::Overtaken { group: *group, sender: *sender, seq: *seq }
+                PacketEvent::Overtaken { group: *group, sender: *sender, seq: *seq }
             }
         }
     }

@@ -43,7 +43,7 @@ impl Experiment for Walking {
     }
 
     fn result(_: &Trial<'_>, measured: &Measured) -> Result<RunResult, LabError> {
-        Ok(summed_up(measured))
+        Ok(run_result(measured))
     }
 
     fn figures(_: &Trial<'_>, measured: &Measured) -> Result<Vec<Figure>, LabError> {
@@ -51,7 +51,7 @@ impl Experiment for Walking {
     }
 }
 
-fn summed_up(measured: &Measured) -> RunResult {
+fn run_result(measured: &Measured) -> RunResult {
     let Measured { settings, ledger, watch, outcome } = measured;
     let sum = |f: &dyn Fn(&super::Home) -> u64| ledger.homes().iter().map(f).sum::<u64>() as f64;
     let asked = sum(&|home| home.asked);

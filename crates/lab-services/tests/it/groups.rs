@@ -64,7 +64,7 @@ fn groups_keep_every_promise_where_members_go_and_the_network_is_faulty() {
     for name in ["group/leader-killed", "group/rolling-restart", "group/partition-2-2"] {
         for seed in 1..=3 {
             let scenario = scenario(name, &sets);
-            let mut members = Members::read(&scenario).unwrap();
+            let mut members = GroupScenario::read(&scenario).unwrap();
             let mut promises = GroupLedger::new(members.shared());
             let trial = Trial::simulated(&scenario, seed);
             world::simulate(&mut members, &trial, &mut promises).unwrap();

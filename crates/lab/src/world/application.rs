@@ -13,18 +13,18 @@ use super::{Start, UNTIL_RESUMED, Workload, lock};
 use crate::scenario::{Fault, Scenario, TimedFault};
 
 /// What the applications of one process share.
-pub(super) struct Desk {
+pub(super) struct SharedWorkload {
     service: Arc<Mutex<dyn Workload>>,
     pub(super) clock: Clock,
-    /// Told whenever the run may have become complete.
+    /// Notified whenever the run may have become complete.
     pub(super) progress: Notify,
-    // Told whenever an application may have become ready to submit.
+    // Notified whenever an application may have become ready to submit.
     ready: Notify,
 }
 
-impl Desk {
-    pub(super) fn new(service: Arc<Mutex<dyn Workload>>, clock: Clock) -> Desk {
-        Desk { service, clock, progress: Notify::new(), ready: Notify::new() }
+impl SharedWorkload {
+    pub(super) fn new(service: Arc<Mutex<dyn Workload>>, clock: Clock) -> SharedWorkload {
+        SharedWorkload { service, clock, progress: Notify::new(), ready: Notify::new() }
     }
 
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut dyn Workload) -> T) -> T {
@@ -34,13 +34,13 @@ impl Desk {
     /// Waits until the node's application may submit.
     async fn wait_until_ready(&self, id: NodeId) {
         loop {
-            let mut told = std::pin::pin!(self.ready.notified());
+            let mut notified = std::pin::pin!(self.ready.notified());
             // From here on no notice is missed.
-            told.as_mut().enable();
+            notified.as_mut().enable();
             if self.with(|service| service.is_ready(id)) {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 }
@@ -48,7 +48,7 @@ impl Desk {
 /// The application of one node.
 #[derive(Clone)]
 pub(super) struct Application {
-    pub(super) desk: Arc<Desk>,
+    pub(super) workload: Arc<SharedWorkload>,
     pub(super) id: NodeId,
     pub(super) node: Arc<dyn RunningNode>,
     pub(super) start: Start,
@@ -66,7 +66,7 @@ impl Application {
 
     /// Submits the application's first command.
     async fn begin(self) {
-        let from = self.desk.clock.started.max(tokio::time::Instant::now());
+        let from = self.workload.clock.started.max(tokio::time::Instant::now());
         let Some((after, order)) = self.node.begin(self.start) else { return };
         tokio::time::sleep_until(from + after).await;
         // A stopped node needs no command.
@@ -75,24 +75,24 @@ impl Application {
 
     /// Submits all that the application has to submit: after a restart, from now on.
     async fn submit_all(self) {
-        let Application { desk, id, node, start } = self;
-        tokio::time::sleep_until(desk.clock.started).await;
-        if !desk.with(|service| service.active_nodes().contains(&id)) {
+        let Application { workload, id, node, start } = self;
+        tokio::time::sleep_until(workload.clock.started).await;
+        if !workload.with(|service| service.active_nodes().contains(&id)) {
             return;
         }
         let first = match start {
             Start::First => 0,
-            Start::Again => desk.with(|service| next_due(service, id, 0, desk.clock.now())),
+            Start::Again => workload.with(|service| next_due(service, id, 0, workload.clock.now())),
         };
         for number in first.. {
-            let next = desk
+            let next = workload
                 .with(|service| Some((service.due(id, number)?, service.work_bytes(id, number))));
             let Some((due, bytes)) = next else { return };
-            if due > desk.clock.now() {
-                desk.clock.sleep_until(due).await;
+            if due > workload.clock.now() {
+                workload.clock.sleep_until(due).await;
             }
-            desk.wait_until_ready(id).await;
-            if node.submit(desk.clock, number, bytes).await.is_err() {
+            workload.wait_until_ready(id).await;
+            if node.submit(workload.clock, number, bytes).await.is_err() {
                 return;
             }
             // A time limit may have passed while the member waited to be admitted.
@@ -104,12 +104,12 @@ impl Application {
 
     /// Notes the events of the application's node, and responds to them.
     async fn observe_all(self, mut events: Box<dyn NodeEvents>) {
-        let desk = self.desk;
-        while let Some(is_done) = events.note(desk.clock).await {
-            desk.ready.notify_waiters();
+        let workload = self.workload;
+        while let Some(is_done) = events.note(workload.clock).await {
+            workload.ready.notify_waiters();
             // The run cannot be done before its nodes are, and each notification costs a wake-up.
             if is_done {
-                desk.progress.notify_one();
+                workload.progress.notify_one();
             }
             let noted = tokio::time::Instant::now();
             while let Some(after) = events.answer_after() {
@@ -126,8 +126,8 @@ impl Application {
     /// Puts the scenario's faults on the node's links, each at its time. What stops or starts whole
     /// processes is not among them.
     async fn emulate_all(self, faults: Vec<TimedFault>, nodes: u32) {
-        let Application { desk, id, node, .. } = self;
-        let since = desk.clock.now() - Instant::ZERO;
+        let Application { workload, id, node, .. } = self;
+        let since = workload.clock.now() - Instant::ZERO;
         for fault in &faults {
             let leaves = match &fault.fault {
                 Fault::Leave(all) if all.contains(&id) && fault.at >= since => node.leave(),
@@ -137,7 +137,7 @@ impl Application {
             if change.is_empty() && leaves.is_none() {
                 continue;
             }
-            desk.clock.sleep_until(Instant::ZERO + fault.at).await;
+            workload.clock.sleep_until(Instant::ZERO + fault.at).await;
             if leaves.is_some_and(|leave| leave().is_err()) {
                 return;
             }

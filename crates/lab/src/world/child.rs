@@ -19,7 +19,7 @@ use super::control::ToChild;
 use crate::LabError;
 
 /// Lines of standard error that are kept for the message about a process that died.
-const LAST_WORDS_MAX: usize = 8;
+const STDERR_TAIL_LINES_MAX: usize = 8;
 /// How long a process that closed its output may take to end.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ pub(super) struct Process {
     child: Child,
     // `None` once the child was ordered to end.
     orders: Option<ChildStdin>,
-    last_words: Arc<Mutex<VecDeque<String>>>,
+    stderr_tail: Arc<Mutex<VecDeque<String>>>,
     listening: JoinHandle<()>,
 }
 
@@ -64,9 +64,9 @@ impl Process {
         let stdout = child.stdout.take().expect("standard output is piped");
         let stderr = child.stderr.take().expect("standard error is piped");
         tokio::spawn(read_reports(node, stdout, lines));
-        let last_words = Arc::default();
-        let listening = tokio::spawn(listen(node, stderr, Arc::clone(&last_words)));
-        Ok(Process { node, child, orders, last_words, listening })
+        let stderr_tail = Arc::default();
+        let listening = tokio::spawn(listen(node, stderr, Arc::clone(&stderr_tail)));
+        Ok(Process { node, child, orders, stderr_tail, listening })
     }
 
     /// Sends an order; false if the child no longer reads orders.
@@ -83,8 +83,8 @@ impl Process {
         let _ = self.child.kill().await;
     }
 
-    /// Why there is nothing more to hear of it.
-    pub(super) async fn obituary(&mut self) -> LabError {
+    /// The error that reports how it exited.
+    pub(super) async fn exit_error(&mut self) -> LabError {
         let how = match timeout(END_WITHIN, self.child.wait()).await {
             Ok(Ok(status)) => described(status),
             Ok(Err(error)) => error.to_string(),
@@ -92,9 +92,9 @@ impl Process {
         };
         // Its last lines may still be on their way.
         let _ = timeout(END_WITHIN, &mut self.listening).await;
-        let last_words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner);
+        let stderr_tail = self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = format!("the process of {} exited early: {how}", self.node);
-        for line in &*last_words {
+        for line in &*stderr_tail {
             text.push_str(&format!("\n  | {line}"));
         }
         LabError::Run(text)
@@ -106,7 +106,7 @@ impl Process {
     }
 
     /// Waits until it is gone, and kills it if that takes long.
-    pub(super) async fn bury(&mut self) {
+    pub(super) async fn wait_or_kill(&mut self) {
         if timeout(END_WITHIN, self.child.wait()).await.is_err() {
             self.kill().await;
         }
@@ -132,14 +132,14 @@ async fn read_reports(node: NodeId, stdout: ChildStdout, lines: UnboundedSender<
 }
 
 /// Passes on what the process writes to standard error, with the node's name, and keeps its end.
-async fn listen(node: NodeId, stderr: ChildStderr, last_words: Arc<Mutex<VecDeque<String>>>) {
+async fn listen(node: NodeId, stderr: ChildStderr, stderr_tail: Arc<Mutex<VecDeque<String>>>) {
     let mut lines = BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line).into_owned();
         // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{node}: {line}");
-        let mut kept = last_words.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == LAST_WORDS_MAX {
+        let mut kept = stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == STDERR_TAIL_LINES_MAX {
             kept.pop_front();
         }
         kept.push_back(line);

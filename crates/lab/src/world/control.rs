@@ -87,7 +87,7 @@ impl Prepared {
                 None => Ok(None),
             }
         });
-        let prepared = told_to_parent(prepared)?;
+        let prepared = report_failure(prepared)?;
         Ok(prepared.map(|(scenario, node, seed, sockets)| Prepared {
             runtime,
             orders,
@@ -115,12 +115,12 @@ impl Prepared {
         let served = hosting.and_then(|hosting| {
             runtime.block_on(serve(hosting, &scenario, node, seed, sockets, &mut orders))
         });
-        told_to_parent(served)
+        report_failure(served)
     }
 }
 
-/// An error is the parent's to know.
-fn told_to_parent<T>(result: Result<T, LabError>) -> Result<T, LabError> {
+/// Reports an error to the parent.
+fn report_failure<T>(result: Result<T, LabError>) -> Result<T, LabError> {
     if let Err(error) = &result {
         report(&FromChild::Failed { problem: error.to_string() });
     }
@@ -155,19 +155,19 @@ async fn serve(
     };
     let clock = Clock::starting_at(started);
     let cpu_before = crate::machine::process_cpu();
-    let desk = Arc::new(Desk::new(hosting.service, clock));
+    let workload = Arc::new(SharedWorkload::new(hosting.service, clock));
     let start = if is_again { Start::Again } else { Start::First };
-    let application = Application { desk: desk.clone(), id, node: node.clone(), start };
+    let application = Application { workload: workload.clone(), id, node: node.clone(), start };
     application.spawn(events, scenario);
     let mut is_reported = false;
-    let mut marks = desk.with(|service| service.marks()).into_iter().map(noted_at).peekable();
+    let mut marks = workload.with(|service| service.marks()).into_iter().map(noted_at).peekable();
     // An earlier process at this place counted for itself.
     while is_again && marks.next_if(|&mark| mark < clock.now()).is_some() {
-        desk.with(|service| service.note_mark(&Counters::default()));
+        workload.with(|service| service.note_mark(&Counters::default()));
     }
     let note_mark = || {
         let counters = node.counters();
-        desk.with(|service| service.note_mark(&counters));
+        workload.with(|service| service.note_mark(&counters));
     };
     loop {
         let next_mark = marks.peek().copied();
@@ -181,8 +181,8 @@ async fn serve(
                 Some(_) => return Err(LabError::Run("an order out of sequence".to_owned())),
                 None => return Ok(()),
             },
-            () = desk.progress.notified(), if !is_reported => {
-                if desk.with(|service| service.is_done_at(id)) {
+            () = workload.progress.notified(), if !is_reported => {
+                if workload.with(|service| service.is_done_at(id)) {
                     is_reported = true;
                     report(&FromChild::Done);
                 }
@@ -194,7 +194,7 @@ async fn serve(
     let granted = (DATAGRAM_RECEIVE_BYTES.name(), node.datagram_receive_bytes() as u64);
     let counters = node.counters().sorted().into_iter().chain([granted]);
     let counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();
-    let part = desk.with(|service| service.parts().export(id));
+    let part = workload.with(|service| service.parts().export(id));
     let cpu = crate::machine::process_cpu().saturating_sub(cpu_before);
     node.stop().await;
     report(&FromChild::Finished { part, counters, cpu });

@@ -222,7 +222,7 @@ impl<'a> Processes<'a> {
             ToChild::Go { at_unix_nanos, is_again },
         ] {
             if !self.all[node.index()].order(&order).await {
-                return Err(self.all[node.index()].obituary().await);
+                return Err(self.all[node.index()].exit_error().await);
             }
         }
         let asked = tokio::time::Instant::now();
@@ -266,7 +266,7 @@ impl<'a> Processes<'a> {
         for &node in &self.alive {
             let process = &mut self.all[node.index()];
             if !process.order(&order(node)).await {
-                return Err(process.obituary().await);
+                return Err(process.exit_error().await);
             }
         }
         Ok(())
@@ -311,7 +311,7 @@ impl<'a> Processes<'a> {
         let failed = |why: String| LabError::Run(format!("the process of {node} {why}"));
         let Some(line) = line else {
             return match self.alive.contains(&node) {
-                true => Err(self.all[node.index()].obituary().await),
+                true => Err(self.all[node.index()].exit_error().await),
                 false => Ok(None),
             };
         };
@@ -326,7 +326,7 @@ impl<'a> Processes<'a> {
     async fn end(mut self) {
         self.all.iter_mut().for_each(Process::dismiss);
         for process in &mut self.all {
-            process.bury().await;
+            process.wait_or_kill().await;
         }
     }
 }

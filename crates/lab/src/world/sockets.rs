@@ -8,7 +8,7 @@ use paceline_net::{Bound, EmulateChange, Exposure, Multicast, NodeConfig, Peers,
 use paceline_proto::core::{Counters, Instant, Loss, NodeId};
 use serde::{Deserialize, Serialize};
 
-use super::application::{Application, Desk};
+use super::application::{Application, SharedWorkload};
 use super::node::{Clock, Hosting, RunningNode, Started};
 use super::{MARK_LEAD, Outcome, Start, Trial, lock};
 use crate::LabError;
@@ -37,18 +37,20 @@ pub(super) fn run(hosting: Hosting, trial: &Trial<'_>) -> Result<Outcome, LabErr
     runtime.block_on(async {
         let nodes = start_nodes(&hosting, scenario, trial.seed)?;
         let clock = Clock::starting_at(tokio::time::Instant::now());
-        let desk = Arc::new(Desk::new(hosting.service, clock));
+        let workload = Arc::new(SharedWorkload::new(hosting.service, clock));
         let mut handles = Vec::new();
         for (id, (node, events)) in (0..).map(NodeId).zip(nodes) {
             handles.push(node.clone());
-            let application = Application { desk: desk.clone(), id, node, start: Start::First };
+            let application =
+                Application { workload: workload.clone(), id, node, start: Start::First };
             application.spawn(events, scenario);
         }
         let until = Instant::ZERO + scenario.duration;
         let mut seconds = Seconds::start(progress, scenario.duration, &scenario.name);
         let mut is_stopped = false;
-        let mut marks = desk.with(|service| service.marks()).into_iter().map(noted_at).peekable();
-        while clock.now() < until && !desk.with(|service| service.is_done()) {
+        let mut marks =
+            workload.with(|service| service.marks()).into_iter().map(noted_at).peekable();
+        while clock.now() < until && !workload.with(|service| service.is_done()) {
             is_stopped = progress.stopped();
             if is_stopped {
                 break;
@@ -57,10 +59,10 @@ pub(super) fn run(hosting: Hosting, trial: &Trial<'_>) -> Result<Outcome, LabErr
             seconds.reach(now - Instant::ZERO);
             while marks.next_if(|&mark| mark <= now).is_some() {
                 let counters = counted(&handles);
-                desk.with(|service| service.note_mark(&counters));
+                workload.with(|service| service.note_mark(&counters));
             }
             let at_most = marks.peek().map_or(LOOK_EVERY, |&mark| LOOK_EVERY.min(mark - now));
-            let _ = tokio::time::timeout(at_most, desk.progress.notified()).await;
+            let _ = tokio::time::timeout(at_most, workload.progress.notified()).await;
         }
         let ended = clock.now();
         drop(seconds);
