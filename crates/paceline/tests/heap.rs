@@ -1,5 +1,5 @@
-//! What guests of a table leave behind in the memory of its hosts. Alone in its file: it counts all
-//! that the process allocates.
+//! What clients of a table leave behind in the memory of its hosts. Alone in its file: it counts
+//! all that the process allocates.
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 #[path = "it/support/mod.rs"]
@@ -44,7 +44,7 @@ fn key(number: usize) -> Bytes {
     Bytes::from(format!("key {number}"))
 }
 
-/// Guests that read everything and leave.
+/// Clients that read everything and leave.
 async fn visits(hosts: &[Dht], ids: std::ops::Range<u32>) {
     let mut ids = ids.into_iter();
     loop {
@@ -54,15 +54,15 @@ async fn visits(hosts: &[Dht], ids: std::ops::Range<u32>) {
             .map(|id| {
                 let seed = hosts[id as usize % hosts.len()].local_addr().to_string();
                 tokio::spawn(async move {
-                    let guest = builder(id).visit([seed]).await.unwrap();
-                    let mut values = guest.get_all((0..KEYS).map(key));
+                    let client = builder(id).visit([seed]).await.unwrap();
+                    let mut values = client.get_all((0..KEYS).map(key));
                     let mut read = 0;
                     while let Some(result) = values.next().await {
                         assert_eq!(result.outcome.unwrap().unwrap().len(), VALUE_BYTES);
                         read += 1;
                     }
                     assert_eq!(read, KEYS);
-                    guest.stop().await;
+                    client.stop().await;
                 })
             })
             .collect();
@@ -75,7 +75,7 @@ async fn visits(hosts: &[Dht], ids: std::ops::Range<u32>) {
     }
 }
 
-/// What is allocated once hosts have given up what waits for guests that are gone.
+/// What is allocated once hosts have given up what waits for clients that are gone.
 async fn settled(hosts: &[Dht]) -> usize {
     for _ in 0..600 {
         let waits = |host: &Dht| host.stats().held.of_peers() > 0;
@@ -88,9 +88,9 @@ async fn settled(hosts: &[Dht]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_guests_that_read_in_bulk_leave_nothing_behind_but_their_names() {
-    const GUESTS: u32 = 1000;
-    /// What the tables of three hosts may remember of a guest. It has read 200 kB.
+async fn a_thousand_clients_that_read_in_bulk_leave_nothing_behind_but_their_names() {
+    const CLIENTS: u32 = 1000;
+    /// What the tables of three hosts may remember of a client. It has read 200 kB.
     const NAME_BYTES_MAX: usize = 12 << 10;
     let mut hosts = vec![builder(0).bootstrap().await.unwrap()];
     for id in 1..3 {
@@ -102,13 +102,13 @@ async fn a_thousand_guests_that_read_in_bulk_leave_nothing_behind_but_their_name
     }
     visits(&hosts, 1000..1100).await;
     let before = settled(&hosts).await;
-    visits(&hosts, 2000..2000 + GUESTS).await;
+    visits(&hosts, 2000..2000 + CLIENTS).await;
     let after = settled(&hosts).await;
-    let left = after.saturating_sub(before) / GUESTS as usize;
-    println!("{before} bytes before, {after} after: {left} a guest");
+    let left = after.saturating_sub(before) / CLIENTS as usize;
+    println!("{before} bytes before, {after} after: {left} a client");
     for host in &hosts {
         let held = host.stats().held;
         assert_eq!((held.of_peers(), held.events_bytes), (0, 0), "{held:?}");
     }
-    assert!(left < NAME_BYTES_MAX, "{left} bytes a guest");
+    assert!(left < NAME_BYTES_MAX, "{left} bytes a client");
 }

@@ -20,8 +20,8 @@ const SPAN: Duration = Duration::from_secs(60);
 /// Messages a second of the member that broadcasts: a million in half an hour.
 const BROADCASTS_PER_S: u32 = 600;
 const KEYS: usize = 2_000;
-/// Guests that read all keys of the table, in the whole time.
-const GUESTS: u32 = 1_000;
+/// Clients that read all keys of the table, in the whole time.
+const CLIENTS: u32 = 1_000;
 /// Growth of a process, bytes an hour.
 const GROWTH_MAX: f64 = 1e6;
 
@@ -64,8 +64,8 @@ pub fn soak() -> Result<Outcome, String> {
     let mut cluster = Cluster::start()?;
     let done = cluster.load(total)?;
     println!(
-        "{} guests read {KEYS} keys each, {} fetches, {} jobs of walks, {} broadcasts",
-        done.guests,
+        "{} clients read {KEYS} keys each, {} fetches, {} jobs of walks, {} broadcasts",
+        done.clients,
         done.fetches,
         done.jobs,
         total.as_secs() * u64::from(BROADCASTS_PER_S),
@@ -80,10 +80,10 @@ pub fn soak() -> Result<Outcome, String> {
     Ok(Outcome::of(figures.iter().all(Figure::passes)))
 }
 
-/// How often guests did what they do.
+/// How often clients did what they do.
 #[derive(Default)]
 struct Done {
-    guests: u32,
+    clients: u32,
     fetches: u32,
     jobs: u32,
 }
@@ -185,11 +185,11 @@ impl Cluster {
         Ok(())
     }
 
-    /// Lets guests come and go, and looks at all processes, for this long.
+    /// Lets clients come and go, and looks at all processes, for this long.
     fn load(&mut self, total: Duration) -> Result<Done, String> {
         let (table, walks) = (self.at(3), format!("{},{}", self.at(11), self.at(12)));
         let face = format!("udp://{}", self.at(9));
-        self.guest(&["dht", "load", "entries.csv", "--seed", &table])?;
+        self.client(&["dht", "load", "entries.csv", "--seed", &table])?;
         let (began, mut done, mut sampled) = (Instant::now(), Done::default(), Duration::ZERO);
         while began.elapsed() < total {
             let elapsed = began.elapsed();
@@ -201,17 +201,17 @@ impl Cluster {
             let due_warm = |most: u32| (f64::from(most) * share(warm)) as u32;
             // Nor is there ever more at once than there was then: what a peak takes is kept.
             let at_once = if elapsed < WARM_UP { 2 } else { 1 };
-            if done.guests < due(GUESTS) {
-                self.guests(&["dht", "get", "--keys-from", "keys", "--seed", &table], at_once)?;
-                done.guests += at_once;
-            } else if done.fetches < due_warm(GUESTS / 4) {
-                self.guest(&["fetch", "/files/four", "--out", "four", "--face", &face])?;
+            if done.clients < due(CLIENTS) {
+                self.clients(&["dht", "get", "--keys-from", "keys", "--seed", &table], at_once)?;
+                done.clients += at_once;
+            } else if done.fetches < due_warm(CLIENTS / 4) {
+                self.client(&["fetch", "/files/four", "--out", "four", "--face", &face])?;
                 let fetched = self.folder.path().join("four");
                 fs::remove_file(fetched).map_err(|error| format!("nothing came: {error}"))?;
                 done.fetches += 1;
-            } else if done.jobs < due_warm(GUESTS / 4) {
+            } else if done.jobs < due_warm(CLIENTS / 4) {
                 let job = ["walk", "run", "graph.txt", "--servers", &walks, "--walks", "20"];
-                self.guests(&job, at_once)?;
+                self.clients(&job, at_once)?;
                 done.jobs += at_once;
             } else {
                 sleep(Duration::from_millis(50));
@@ -224,18 +224,18 @@ impl Cluster {
         Ok(done)
     }
 
-    /// Runs `at_once` guests with the same arguments concurrently.
-    fn guests(&self, arguments: &[&str], at_once: u32) -> Result<(), String> {
+    /// Runs `at_once` clients with the same arguments concurrently.
+    fn clients(&self, arguments: &[&str], at_once: u32) -> Result<(), String> {
         scope(|scope| {
-            let guests: Vec<_> =
-                (0..at_once).map(|_| scope.spawn(|| self.guest(arguments))).collect();
-            let ended = |guest: ScopedJoinHandle<'_, _>| guest.join().expect("no panic");
-            guests.into_iter().try_for_each(ended)
+            let clients: Vec<_> =
+                (0..at_once).map(|_| scope.spawn(|| self.client(arguments))).collect();
+            let ended = |client: ScopedJoinHandle<'_, _>| client.join().expect("no panic");
+            clients.into_iter().try_for_each(ended)
         })
     }
 
     /// Runs a process that does something and ends.
-    fn guest(&self, arguments: &[&str]) -> Result<(), String> {
+    fn client(&self, arguments: &[&str]) -> Result<(), String> {
         let ran = Command::new(Build::Release.binary()?)
             .args(arguments)
             .current_dir(self.folder.path())
@@ -278,7 +278,7 @@ impl Watched {
     }
 
     /// What it grew by between the first minute after the warm-up and the last one: of memory and
-    /// descriptors the least in each, since guests come and go.
+    /// descriptors the least in each, since clients come and go.
     fn figures(&self) -> [Figure; 2] {
         let last = self.samples.last().map_or(Duration::ZERO, |&(at, ..)| at);
         let span = |from: Duration| {

@@ -38,7 +38,7 @@ enum Acknowledge {
 enum Part {
     Founder,
     Member,
-    Guest,
+    Client,
 }
 
 impl DhtBuilder {
@@ -74,7 +74,7 @@ impl DhtBuilder {
     }
 
     /// How this host's bundles travel. Default recursive: each host on the way forwards its parts.
-    /// A guest's default is iterative: it asks each host itself. A recursive guest hands its
+    /// A client's default is iterative: it asks each host itself. A recursive client hands its
     /// bundles over to a host, and the hosts where keys end answer it straight; they must reach
     /// the address that it listens on.
     pub fn style(mut self, style: Style) -> DhtBuilder {
@@ -178,7 +178,7 @@ impl DhtBuilder {
         self.begin(Part::Member, seeds).await
     }
 
-    /// Uses the table as a guest: it reads and writes, stores nothing, and no host depends on it.
+    /// Uses the table as a client: it reads and writes, stores nothing, and no host depends on it.
     /// For short-lived programs.
     ///
     /// # Errors
@@ -188,10 +188,10 @@ impl DhtBuilder {
         seeds: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Dht, DhtError> {
         if self.file.is_some() {
-            return Err(DhtError::DurableGuest);
+            return Err(DhtError::DurableClient);
         }
         let seeds = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
-        self.begin(Part::Guest, seeds).await
+        self.begin(Part::Client, seeds).await
     }
 
     async fn begin(self, part: Part, seeds: Vec<String>) -> Result<Dht, DhtError> {
@@ -226,7 +226,7 @@ impl DhtBuilder {
         let protocol = Overlay::new(&config, id);
         let (node, events) = self.joining.start(&kind, protocol, config)?;
 
-        let usual = if matches!(part, Part::Guest) { Style::Iterative } else { Style::Recursive };
+        let usual = if matches!(part, Part::Client) { Style::Iterative } else { Style::Recursive };
         let style = self.settings.style.unwrap_or(usual);
         let settings = Settings { style: Some(style), ..self.settings };
         let command = match part {

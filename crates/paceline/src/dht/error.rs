@@ -54,9 +54,9 @@ pub enum DhtError {
     /// The file of a durable host.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// A guest holds nothing.
-    #[error("a guest holds nothing, so it has no file: leave out `durable`, or join")]
-    DurableGuest,
+    /// A client holds nothing.
+    #[error("a client holds nothing, so it has no file: leave out `durable`, or join")]
+    DurableClient,
     /// The host has stopped.
     #[error("the host has stopped")]
     Closed,

@@ -60,7 +60,7 @@ pub const VALUE_BYTES_MAX: usize = 63_488;
 /// How long leaving may take, for what the protocol's own limit does not cover.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
 
-/// A host's part of a table, or a guest's view of it. Clones are of the same; when the last one
+/// A host's part of a table, or a client's view of it. Clones are of the same; when the last one
 /// is dropped the host stops, without leaving.
 #[derive(Clone)]
 pub struct Dht {
@@ -89,7 +89,7 @@ pub struct DhtStat {
 /// How this host asks.
 #[derive(Clone, Copy, Debug)]
 struct Settings {
-    /// `None` for the default of the role: recursive for a member, iterative for a guest.
+    /// `None` for the default of the role: recursive for a member, iterative for a client.
     style: Option<Style>,
     bundle: usize,
     window: usize,
@@ -241,7 +241,7 @@ impl Dht {
         self.start_send(Source::Keys(keys), payload)
     }
 
-    /// Payloads that others send to keys of this host. A guest gets none.
+    /// Payloads that others send to keys of this host. A client gets none.
     pub fn deliveries(&self) -> Deliveries {
         self.shared.replies.deliveries()
     }

@@ -51,7 +51,7 @@ const DELIVERIES_MAX: usize = 1024;
 /// A payload that was sent to keys for which this host is responsible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The host or guest that sent it.
+    /// The host or client that sent it.
     pub origin: NodeId,
     /// The keys for which this host is responsible, of those it was sent to: [`Key::of`] each.
     pub keys: Vec<Key>,

@@ -89,15 +89,15 @@ async fn what_is_put_at_one_host_is_read_and_removed_at_others() {
         assert_eq!(dhts[1].get("apples").await.unwrap(), None);
 
         let seed = address(&dhts[3]);
-        let guest = builder(77).algorithm(algorithm).visit([seed]).await.unwrap();
-        assert_eq!(guest.put("plums", "5").await.unwrap(), 3, "{algorithm}");
+        let client = builder(77).algorithm(algorithm).visit([seed]).await.unwrap();
+        assert_eq!(client.put("plums", "5").await.unwrap(), 3, "{algorithm}");
         assert_eq!(dhts[0].get("plums").await.unwrap().unwrap(), "5");
-        all_done(guest.put_all(entries(200)), 200).await;
-        read_all(&guest, 200).await;
+        all_done(client.put_all(entries(200)), 200).await;
+        read_all(&client, 200).await;
         read_all(&dhts[1], 200).await;
-        all_done(guest.remove_all((0..200).map(key)), 200).await;
+        all_done(client.remove_all((0..200).map(key)), 200).await;
         assert_eq!(dhts[2].get(key(7)).await.unwrap(), None);
-        guest.leave().await.unwrap();
+        client.leave().await.unwrap();
         assert_eq!(dhts[2].get("plums").await.unwrap().unwrap(), "5");
     }
 }
@@ -250,15 +250,15 @@ async fn who_cannot_join_is_told_why() {
     assert!(error(builder(5).copies(0).join([&seed]).await).contains("copies is 0"));
     let nowhere = builder(5).durable(Path::new("/no/such/folder/file"));
     assert!(error(nowhere.bootstrap().await).contains("/no/such/folder/file"));
-    let guest = builder(5).durable("file").visit([&seed]).await;
-    assert!(matches!(guest.err(), Some(DhtError::DurableGuest)));
+    let client = builder(5).durable("file").visit([&seed]).await;
+    assert!(matches!(client.err(), Some(DhtError::DurableClient)));
     let twin = builder(1).within(Duration::from_secs(2)).join([&seed]).await;
     assert!(matches!(twin.err(), Some(DhtError::IdInUse)));
     dhts[0].put("still", "here").await.unwrap();
 }
 
 #[tokio::test]
-async fn recursive_guests_read_and_write_like_iterative_ones() {
+async fn recursive_clients_read_and_write_like_iterative_ones() {
     for algorithm in Algorithm::ALL {
         let dhts = table(6, |builder| builder.algorithm(algorithm)).await;
         let visit = |style| {
@@ -277,7 +277,7 @@ async fn recursive_guests_read_and_write_like_iterative_ones() {
         assert!(counted(&recursive, "overlay_route") > 0, "{algorithm}");
         assert_eq!(counted(&iterative, "overlay_route"), 0, "{algorithm}");
         for dht in &dhts {
-            assert!(dht.stat().await.unwrap().contacts < 6, "a guest stands in a table");
+            assert!(dht.stat().await.unwrap().contacts < 6, "a client stands in a table");
         }
     }
 }
@@ -287,9 +287,10 @@ async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
     let dhts = table(6, |builder| builder).await;
     let mut readers: Vec<_> = dhts.iter().map(Dht::deliveries).collect();
     let host = Host::builder("test").start().unwrap();
-    let guest = host.dht("table").style(Style::Recursive).visit([address(&dhts[0])]).await.unwrap();
+    let client =
+        host.dht("table").style(Style::Recursive).visit([address(&dhts[0])]).await.unwrap();
     let payload = Bytes::from("for all");
-    for sender in [&dhts[1], &guest] {
+    for sender in [&dhts[1], &client] {
         all_done(sender.send_all((0..60).map(key), payload.clone()), 60).await;
         let mut reached = HashSet::new();
         while reached.len() < 60 {

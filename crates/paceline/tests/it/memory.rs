@@ -24,7 +24,7 @@ async fn next(events: &mut Events) -> Event {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads() {
     const EVENTS_BYTES_MAX: usize = 3000;
-    const GUESTS: u32 = 60;
+    const JOINERS: u32 = 60;
     let host = Host::builder("test").id(NodeId(1)).start().unwrap();
     let (first, mut events) = host.group("g").bootstrap().await.unwrap();
     let seed = first.local_addr().to_string();
@@ -45,11 +45,11 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
         heard
     });
     let mut most = 0;
-    for id in 10..10 + GUESTS {
-        let (guest, mut told) = join(id, &seed, 1 << 20).await;
-        guest.leave().unwrap();
+    for id in 10..10 + JOINERS {
+        let (joiner, mut told) = join(id, &seed, 1 << 20).await;
+        joiner.leave().unwrap();
         while next(&mut told).await != Event::Left {}
-        guest.stop().await;
+        joiner.stop().await;
         most = most.max(third.stats().held.events_bytes);
         if third.stats().counters.count("event_held_peers") > 0
             && !first.members().contains(&NodeId(3))
@@ -91,11 +91,11 @@ async fn a_reader_of_payloads_that_stands_still_misses_the_oldest_and_is_told_ho
     const PAYLOADS: u64 = 1300;
     const WAITING_MAX: u64 = 1024;
     let host: Dht = builder(1).bootstrap().await.unwrap();
-    let guest = builder(2).visit([host.local_addr().to_string()]).await.unwrap();
+    let client = builder(2).visit([host.local_addr().to_string()]).await.unwrap();
     let mut reader = host.deliveries();
     for number in 0..PAYLOADS {
         let payload = Bytes::from(number.to_be_bytes().to_vec());
-        let mut sent = guest.send_all([Bytes::from_static(b"key")], payload);
+        let mut sent = client.send_all([Bytes::from_static(b"key")], payload);
         sent.next().await.unwrap().outcome.unwrap();
     }
     assert_eq!(host.stats().held.events_bytes, 0, "the host has taken all of them");

@@ -285,7 +285,7 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_just_came_gets_its_values_at_once_from_hosts_that_never_heard_of_it() {
+async fn a_client_that_just_came_gets_its_values_at_once_from_hosts_that_never_heard_of_it() {
     let hosts = table(6).await;
     for number in 0..50 {
         hosts[number % 6].put(name_of(number), format!("value {number}")).await.unwrap();
@@ -298,16 +298,16 @@ async fn a_guest_that_just_came_gets_its_values_at_once_from_hosts_that_never_he
     {
         let seed = hosts[round].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        let guest = builder(500 + round as u32).style(style).visit([seed]).await.unwrap();
+        let client = builder(500 + round as u32).style(style).visit([seed]).await.unwrap();
         for number in 0..50 {
-            let value = guest.get(name_of(number)).await.unwrap();
+            let value = client.get(name_of(number)).await.unwrap();
             assert_eq!(value.unwrap(), format!("value {number}"));
         }
         // Nothing was asked for twice, as it is after a time-out.
-        let counts = guest.stats().counters;
+        let counts = client.stats().counters;
         assert_eq!(counts.count("overlay_resent"), 0, "{round}: {:?}", counts.sorted());
-        println!("guest {round}, {style:?}: 50 values in {:?}", began.elapsed());
-        guest.leave().await.unwrap();
+        println!("client {round}, {style:?}: 50 values in {:?}", began.elapsed());
+        client.leave().await.unwrap();
     }
     let proven: u64 = hosts.iter().map(|host| host.stats().counters.count("peer_proven")).sum();
     assert!(proven > 0);
@@ -382,10 +382,10 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         if round == 300 {
-            // Meanwhile guests come and read.
-            let guest = builder(600).visit([to.to_string()]).await.unwrap();
+            // Meanwhile clients come and read.
+            let client = builder(600).visit([to.to_string()]).await.unwrap();
             for number in 0..20 {
-                let value = guest.get(name_of(number)).await.unwrap();
+                let value = client.get(name_of(number)).await.unwrap();
                 assert_eq!(value.unwrap(), format!("value {number}"));
             }
         }

@@ -263,7 +263,7 @@ pub enum Role {
     /// It still does, and hands over its records.
     Leaving,
     /// It asks, and is no member.
-    Guest,
+    Client,
 }
 
 impl Operation {

@@ -203,7 +203,7 @@ impl Overlay {
             cx.count(counters::BAD_ANSWER, 1);
             return self.find_elsewhere(cx, name, exchange);
         }
-        if self.is_member() || self.is_guest() {
+        if self.is_member() || self.is_client() {
             self.note_answer(cx, from);
         }
         let parallel = self.parallel(cx, purpose, targets.len());

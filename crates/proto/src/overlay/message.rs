@@ -85,7 +85,7 @@ fields! {
         pub ttl: u8,
         /// Who gets the results.
         pub initiator: NodeId,
-        /// The initiator is a member of the overlay, not a guest.
+        /// The initiator is a member of the overlay, not a client.
         pub is_member: bool,
         /// The initiator's number for the request.
         pub tag: u64,

@@ -41,11 +41,11 @@ mod algorithm;
 mod bundle;
 mod cells;
 mod chord;
+mod client;
 mod command;
 mod config;
 pub mod counters;
 mod exchange;
-mod guest;
 mod kademlia;
 mod key;
 mod koorde;
@@ -148,7 +148,7 @@ struct Rest {
     pub persisting: Persisting,
     pub upkeep: Upkeep,
     pub joining: Option<Joining>,
-    // Members that a guest knows from outside.
+    // Members that a client knows from outside.
     pub guides: Vec<NodeId>,
     pub leave_by: Instant,
     // Where this node is, and others are. Empty if the application gave no address.

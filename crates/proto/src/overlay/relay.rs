@@ -136,8 +136,8 @@ impl Overlay {
         if tries + 1 >= CANDIDATES {
             return self.refuse(cx, &route, &route.targets, Answer::NoRoute, counters::NO_ROUTE);
         }
-        if self.is_guest() {
-            // A guest has no table to divide by: another member does it.
+        if self.is_client() {
+            // A client has no table to divide by: another member does it.
             return match self.guide(cx) {
                 Some(guide) => {
                     let targets = route.targets.clone();

@@ -150,7 +150,7 @@ impl Overlay {
     }
 
     fn check(&self, cx: &Cx<'_>, operation: &Operation) -> Result<(), RejectReason> {
-        if !self.is_member() && !self.is_guest() {
+        if !self.is_member() && !self.is_client() {
             return Err(RejectReason::NotMember);
         }
         let count = operation.keys().count();
@@ -229,9 +229,9 @@ impl Overlay {
         }
         let (purpose, style, owner) = (request.purpose(), request.style, request.owner);
         let tag = tag(cx, name);
-        let guide = if self.is_guest() { self.guide(cx) } else { None };
+        let guide = if self.is_client() { self.guide(cx) } else { None };
         let seed = match owner {
-            _ if self.is_guest() => match guide {
+            _ if self.is_client() => match guide {
                 Some(guide) => Some(guide),
                 None => return self.no_guide(cx, tag, &targets),
             },
@@ -241,9 +241,9 @@ impl Overlay {
             Owner::Sync if !self.is_member() => self.any_contact(cx),
             _ => None,
         };
-        let is_handed_over = self.is_guest() && style == Style::Recursive;
+        let is_handed_over = self.is_client() && style == Style::Recursive;
         if let Some(seed) = seed.filter(|_| !is_handed_over) {
-            let purpose = if self.is_guest() { purpose } else { Purpose::Upkeep };
+            let purpose = if self.is_client() { purpose } else { Purpose::Upkeep };
             return self.find_by(cx, name, seed, &purpose, targets);
         }
         let route = Route {

@@ -140,7 +140,7 @@ impl Overlay {
 
     /// Adds a seed: a node to ask.
     pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if self.is_guest() {
+        if self.is_client() {
             return self.add_guide(cx, node);
         }
         if self.role != Role::Joining {
@@ -508,7 +508,7 @@ impl Overlay {
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
         match self.role {
             Role::Outside | Role::Leaving => {}
-            Role::Joining | Role::Guest => {
+            Role::Joining | Role::Client => {
                 self.go_outside(cx);
                 cx.deliver(Event::Left);
             }

@@ -20,7 +20,7 @@ use crate::ui::Ui;
 
 /// Load a table of processes on loopback, bundled and not; then kill two of them
 ///
-/// A guest loads keys each on its own, then all keys bundled, and reads all back. Two hosts are
+/// A client loads keys each on its own, then all keys bundled, and reads all back. Two hosts are
 /// killed, fewer if there are fewer than three copies; all is read again, and copies are counted
 /// until all are restored. Fails if an acknowledged key is not read back as it was written.
 #[derive(Debug, clap::Args)]
@@ -177,10 +177,10 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         ui.note(&format!("{} hosts run; {alone} keys, each on its own", seeds.len()));
         phases.push(load(&single, "put unbundled", alone, args, 'u').await);
         single.leave().await.map_err(explain)?;
-        let guest = visit(args.bundle).await?;
+        let client = visit(args.bundle).await?;
         ui.note(&format!("{} keys, in bundles of {}", args.keys, args.bundle));
-        phases.push(load(&guest, "put bundled", args.keys, args, 'b').await);
-        phases.push(read(&guest, "get bundled", args.keys, args, 'b').await);
+        phases.push(load(&client, "put bundled", args.keys, args, 'b').await);
+        phases.push(read(&client, "get bundled", args.keys, args, 'b').await);
         if killed == 0 {
             return Ok(());
         }
@@ -190,15 +190,15 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         for process in &processes[middle + 1 - killed..=middle] {
             cluster::signal(process.pid, "-KILL");
         }
-        phases.push(read(&guest, "get after kill", args.keys, args, 'b').await);
-        phases.push(read(&guest, "get after kill, unbundled's", alone, args, 'u').await);
+        phases.push(read(&client, "get after kill", args.keys, args, 'b').await);
+        phases.push(read(&client, "get after kill, unbundled's", alone, args, 'u').await);
         let wanted = (args.keys + alone) as usize * usize::from(args.copies);
         while begun.elapsed() < RESTORED_WITHIN && restored_s.is_none() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             let values: usize = stats(&up.which, ui)?.iter().map(|stat| stat.values).sum();
             restored_s = (values == wanted).then(|| begun.elapsed().as_secs_f64());
         }
-        phases.push(read(&guest, "get after repair", args.keys, args, 'b').await);
+        phases.push(read(&client, "get after repair", args.keys, args, 'b').await);
         Ok::<(), CliError>(())
     }))??;
     let ratio = phases[1].keys_per_s / phases[0].keys_per_s;

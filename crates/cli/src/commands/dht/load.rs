@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use super::input::{BYTE_ORDER_MARK, ENTRY_BYTES_MAX, Format, Lines, Quoting, field};
 #[cfg(feature = "parquet")]
 use super::parquet::Rows;
-use super::{Bundling, Guest, Writing};
+use super::{Bundling, ClientArgs, Writing};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
@@ -66,7 +66,7 @@ pub struct Args {
     writing: Writing,
 
     #[command(flatten)]
-    guest: Guest,
+    client: ClientArgs,
 }
 
 const AFTER_HELP: &str = "\
@@ -157,7 +157,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     };
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
-    let visit = args.guest.visit(Some(args.bundling), Some(args.writing));
+    let visit = args.client.visit(Some(args.bundling), Some(args.writing));
     let dht = runtime.block_on(unless_stopped(visit))??;
     bar.start(total - done.offset, unit);
     let reader = std::thread::spawn(move || reader.read(input, &entries));

@@ -34,7 +34,7 @@ use input::BYTE_ORDER_MARK;
 
 /// Read and write a distributed hash table
 ///
-/// The command asks as a guest: it stores nothing, and no host depends on it.
+/// The command asks as a client: it stores nothing, and no host depends on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -67,7 +67,7 @@ Examples:
         #[command(flatten)]
         writing: Writing,
         #[command(flatten)]
-        guest: Guest,
+        client: ClientArgs,
     },
     Get(read::Args),
     /// Remove the value under a key
@@ -80,7 +80,7 @@ Examples:
         #[command(flatten)]
         writing: Writing,
         #[command(flatten)]
-        guest: Guest,
+        client: ClientArgs,
     },
     Load(load::Args),
     Send(send::Args),
@@ -90,7 +90,7 @@ Examples:
 
 /// Which table, and how to ask.
 #[derive(Debug, clap::Args)]
-pub struct Guest {
+pub struct ClientArgs {
     /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS]
     #[arg(long = "seed", value_name = "HOST:PORT", value_delimiter = ',')]
     seeds: Vec<String>,
@@ -183,7 +183,7 @@ impl Bundling {
     }
 }
 
-impl Guest {
+impl ClientArgs {
     async fn visit(
         &self,
         bundling: Option<Bundling>,
@@ -241,8 +241,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, writing, guest } => ask(async {
-            let dht = guest.visit(None, Some(writing)).await?;
+        What::Put { key, value, writing, client } => ask(async {
+            let dht = client.visit(None, Some(writing)).await?;
             let put = explained(&dht, ui, dht.put(bytes(&key), bytes(&value))).await;
             if let Ok(copies) | Err(paceline::KeyError::FewCopies { copies }) = put {
                 ui.document(&Written::new(&key, Some(copies)))?;
@@ -251,8 +251,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             ui.print(&format!("stored on {copies} hosts\n"))?;
             Ok(Outcome::Done)
         }),
-        What::Remove { key, writing, guest } => ask(async {
-            let dht = guest.visit(None, Some(writing)).await?;
+        What::Remove { key, writing, client } => ask(async {
+            let dht = client.visit(None, Some(writing)).await?;
             explained(&dht, ui, dht.remove(bytes(&key))).await.map_err(refused)?;
             ui.document(&Written::new(&key, None))?;
             ui.print("removed\n")?;

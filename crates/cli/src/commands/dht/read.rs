@@ -5,7 +5,7 @@ use paceline_graph::Printable;
 use serde::Serialize;
 
 use super::dump::print;
-use super::{Bundling, Guest, ask, bytes, explained, keys_from, refused};
+use super::{Bundling, ClientArgs, ask, bytes, explained, keys_from, refused};
 use crate::commands::Outcome;
 use crate::content::text_or_base64;
 use crate::error::CliError;
@@ -44,7 +44,7 @@ pub struct Args {
     bundling: Bundling,
 
     #[command(flatten)]
-    guest: Guest,
+    client: ClientArgs,
 }
 
 #[derive(Serialize)]
@@ -86,7 +86,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(path) = &args.keys_from else {
         let key = bytes(args.key.as_deref().unwrap_or_default());
         return ask(async {
-            let dht = args.guest.visit(None, None).await?;
+            let dht = args.client.visit(None, None).await?;
             match explained(&dht, ui, dht.get(key)).await.map_err(unsure)? {
                 Some(value) => args.print(key, &value, ui)?,
                 None => {
@@ -100,7 +100,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let (asked, reader) = keys_from(path)?;
     let (mut found, mut absent, mut unknown) = (0u64, 0u64, 0u64);
     ask(async {
-        let dht = args.guest.visit(Some(args.bundling), None).await?;
+        let dht = args.client.visit(Some(args.bundling), None).await?;
         let mut results = dht.get_all_from(asked);
         while let Some(result) = results.next().await {
             let key = Printable::line(&result.key);

@@ -6,7 +6,7 @@ use paceline::dht::Results;
 use paceline_graph::Printable;
 use serde::Serialize;
 
-use super::{Bundling, Guest, ask, keys_from};
+use super::{Bundling, ClientArgs, ask, keys_from};
 use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::files::failed;
@@ -38,7 +38,7 @@ pub struct Args {
     bundling: Bundling,
 
     #[command(flatten)]
-    guest: Guest,
+    client: ClientArgs,
 }
 
 #[derive(Serialize)]
@@ -54,13 +54,13 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let keys: Vec<Bytes> =
             args.keys.into_iter().map(|key| key.into_encoded_bytes().into()).collect();
         return ask(async {
-            let dht = args.guest.visit(Some(args.bundling), None).await?;
+            let dht = args.client.visit(Some(args.bundling), None).await?;
             tell(dht.send_all(keys, message), ui).await
         });
     };
     let (keys, reader) = keys_from(path)?;
     let outcome = ask(async {
-        let dht = args.guest.visit(Some(args.bundling), None).await?;
+        let dht = args.client.visit(Some(args.bundling), None).await?;
         tell(dht.send_all_from(keys, message), ui).await
     })?;
     let read = reader.join().expect("the reader does not panic");

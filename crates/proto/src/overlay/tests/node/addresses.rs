@@ -85,13 +85,13 @@ fn a_node_of_the_table_that_moved_and_tells_only_others_is_asked_where_it_is() {
 #[test]
 fn addresses_of_nodes_that_are_not_in_the_table_are_forgotten() {
     let mut net = member_with_address();
-    for guest in 100..200 {
-        tell(&mut net, guest, guest, "guest:1");
+    for client in 100..200 {
+        tell(&mut net, client, client, "client:1");
     }
     let count = |net: &Net| net.nodes[&n(1)].addresses().count();
     assert_eq!(count(&net), 100);
     net.wait(Duration::from_secs(20));
-    tell(&mut net, 150, 150, "guest:1");
+    tell(&mut net, 150, 150, "client:1");
     net.wait(Duration::from_secs(20));
     let kept: Vec<NodeId> = net.nodes[&n(1)].addresses().map(|(node, _)| node).collect();
     assert_eq!(kept, [n(2), n(150)]);

@@ -123,23 +123,23 @@ fn a_payload_is_delivered_once_where_its_keys_end() {
     }
 }
 
-/// A guest that knows these members, outside of the tables.
-fn visit(net: &mut Net, guest: u32, members: &[u32]) {
-    let mut node = Overlay::new(&net.config, n(guest));
-    node.router = Box::new(Scripted::new(n(guest)));
-    net.nodes.insert(n(guest), node);
+/// A client that knows these members, outside of the tables.
+fn visit(net: &mut Net, client: u32, members: &[u32]) {
+    let mut node = Overlay::new(&net.config, n(client));
+    node.router = Box::new(Scripted::new(n(client)));
+    net.nodes.insert(n(client), node);
     let command = Command::Visit { address: Default::default() };
-    net.call(n(guest), |node, cx| node.handle_command(cx, command));
+    net.call(n(client), |node, cx| node.handle_command(cx, command));
     for &member in members {
         let state = PeerState::Up { incarnation: 1 };
-        net.call(n(guest), |node, cx| node.handle_peer(cx, n(member), state));
+        net.call(n(client), |node, cx| node.handle_peer(cx, n(member), state));
     }
     net.deliver();
     net.events.clear();
 }
 
 #[test]
-fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
+fn a_recursive_client_hands_over_its_bundle_and_is_in_no_table() {
     let ways: [(u32, &[u8], &[u32]); 2] = [(0, &[1, 2], &[1]), (1, &[2], &[2])];
     let config = config().with_ping(PingPolicy::Suppressed);
     let mut net = Net::new(config, &ways);
@@ -159,7 +159,7 @@ fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
     assert_eq!(net.count("n9 -> n0: route"), 1, "{:#?}", net.sent);
     assert_eq!(net.count("n9 -> "), 1, "{:#?}", net.sent);
     assert_eq!(net.count("n1 -> n9: result") + net.count("n2 -> n9: result"), 2);
-    assert_eq!(net.count("n0 -> n2: ping"), 0, "a guest was taken for a member");
+    assert_eq!(net.count("n0 -> n2: ping"), 0, "a client was taken for a member");
     net.request(9, 2, Operation::Put(vec![put(1, "a"), put(2, "b")]), Style::Recursive);
     let stored = Outcome::Stored { copies: 1 };
     assert!(net.outcomes().values().all(|outcome| *outcome == stored), "{:#?}", net.sent);
@@ -168,7 +168,7 @@ fn a_recursive_guest_hands_over_its_bundle_and_is_in_no_table() {
 }
 
 #[test]
-fn a_recursive_guest_tries_another_member_where_one_is_silent() {
+fn a_recursive_client_tries_another_member_where_one_is_silent() {
     let ways: [(u32, &[u8], &[u32]); 2] = [(0, &[], &[]), (1, &[], &[])];
     let mut net = Net::new(config(), &ways);
     visit(&mut net, 9, &[0, 1]);

@@ -1,6 +1,6 @@
-//! Guests: they ask members, and are none.
+//! Clients: nodes that send requests to members and are not members.
 //!
-//! A guest forwards nothing and stores nothing, and no table names it. It begins each bundle at
+//! A client forwards nothing and stores nothing, and no table names it. It begins each bundle at
 //! some member that it has heard from. Iteratively it asks that one and then each further hop;
 //! recursively it hands the bundle over, and results come straight to it.
 
@@ -18,15 +18,15 @@ use crate::core::NodeId;
 
 impl Overlay {
     /// True if the node asks members without being one.
-    pub fn is_guest(&self) -> bool {
-        self.role == Role::Guest
+    pub fn is_client(&self) -> bool {
+        self.role == Role::Client
     }
 
     pub(super) fn visit(&mut self, cx: &mut Cx<'_>, address: Bytes) {
         if self.role != Role::Outside {
             return cx.count(counters::ALREADY_IN, 1);
         }
-        self.role = Role::Guest;
+        self.role = Role::Client;
         self.rest().address = address;
     }
 

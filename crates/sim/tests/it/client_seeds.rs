@@ -1,4 +1,4 @@
-//! A thousand guests that join, read and write, or walk, and vanish, under new ids or in new
+//! A thousand clients that join, read and write, or walk, and vanish, under new ids or in new
 //! incarnations. Afterwards the hosts' tables and state are as before, values that hosts wrote are
 //! found, and walks take the same paths.
 //!
@@ -24,12 +24,12 @@ use paceline_proto::walk::{
 };
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
-const GUESTS: u32 = 1000;
-/// Guests that come before what hosts hold is noted for the first time.
-const FIRST_GUESTS: u32 = 100;
-/// After so long nothing of a guest is under way, and its address is forgotten.
+const CLIENTS: u32 = 1000;
+/// Clients that come before what hosts hold is noted for the first time.
+const FIRST_CLIENTS: u32 = 100;
+/// After so long nothing of a client is under way, and its address is forgotten.
 const QUIET: Duration = Duration::from_secs(45);
-/// How often a guest comes.
+/// How often a client comes.
 const COMES_EVERY: Duration = Duration::from_millis(10);
 /// Longest visit.
 const STAYS_MAX: Duration = Duration::from_millis(300);
@@ -42,14 +42,14 @@ fn is_run(seed: u64) -> bool {
 /// Who comes when.
 struct Visits {
     hosts: u32,
-    /// Places of guests. If there are fewer than guests, a place is taken time and again.
+    /// Places of clients. If there are fewer than clients, a place is taken time and again.
     places: u32,
     rng: Rng,
 }
 
 impl Visits {
     fn draw(seed: u64, hosts: u32) -> Visits {
-        let places = if seed.is_multiple_of(20) { 50 } else { FIRST_GUESTS + GUESTS };
+        let places = if seed.is_multiple_of(20) { 50 } else { FIRST_CLIENTS + CLIENTS };
         Visits { hosts, places, rng: Rng::new(seed, 0x9e57) }
     }
 
@@ -57,25 +57,25 @@ impl Visits {
         (self.hosts + self.places) as usize
     }
 
-    /// Lets guests come from `begin` on; each is sent commands. When the last is gone.
+    /// Lets clients come from `begin` on; each is sent commands. When the last is gone.
     fn come<P: Protocol>(
         &mut self,
         sim: &mut Sim<'_, P>,
-        guests: std::ops::Range<u32>,
+        clients: std::ops::Range<u32>,
         mut commands: impl FnMut(u32, NodeId, &mut Rng) -> Vec<P::Command>,
     ) -> Instant {
         let mut when = sim.now();
-        for guest in guests {
+        for client in clients {
             when += COMES_EVERY;
-            let node = NodeId(self.hosts + guest % self.places);
-            if guest >= self.places {
+            let node = NodeId(self.hosts + client % self.places);
+            if client >= self.places {
                 sim.fault_at(when, Fault::Restart(node));
             }
             if self.rng.chance(0.3) {
                 let (sends, tells) = (self.rng.below(4) as usize, self.rng.chance(0.5));
                 sim.fault_at(when, Fault::CrashAmid { node, sends, tells });
             }
-            for command in commands(guest, node, &mut self.rng) {
+            for command in commands(client, node, &mut self.rng) {
                 sim.command_at(when, node, command);
             }
             let stays = STAYS_MAX.mul_f64(self.rng.unit() * self.rng.unit());
@@ -85,7 +85,7 @@ impl Visits {
     }
 }
 
-/// A guest's driver finds a host as soon as its application wants to visit.
+/// A client's driver finds a host as soon as its application wants to visit.
 struct Finds(u32);
 
 impl Tamper<Overlay> for Finds {
@@ -135,7 +135,7 @@ impl Held {
 }
 
 /// Room for what is under way at a time. It grows with how much is at once, and not with how many
-/// guests have come.
+/// clients have come.
 const HEAP_BYTES_MAX: usize = 16 << 10;
 /// Most addresses that a host keeps.
 const ADDRESSES_MAX: usize = 64;
@@ -219,10 +219,11 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         sim.command_at(at(5_000), NodeId(node), request(1, operation, Style::Recursive));
     }
     sim.run_until(at(8_000), &mut told);
-    let guest = |guest: u32, _: NodeId, rng: &mut Rng| {
-        let mut commands = vec![Command::Visit { address: Bytes::from(format!("guest {guest}")) }];
+    let client = |client: u32, _: NodeId, rng: &mut Rng| {
+        let mut commands =
+            vec![Command::Visit { address: Bytes::from(format!("client {client}")) }];
         for id in 0..1 + u64::from(rng.below(3)) {
-            let own = (0..4).map(|number| Key::of(&[guest.to_be_bytes(), [number; 4]].concat()));
+            let own = (0..4).map(|number| Key::of(&[client.to_be_bytes(), [number; 4]].concat()));
             let operation = match rng.below(4) {
                 0 => put(own, Duration::from_secs(2)),
                 1 => Operation::Locate(keys.clone()),
@@ -246,10 +247,10 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         }
         least
     };
-    let gone_at = visits.come(&mut sim, 0..FIRST_GUESTS, guest);
+    let gone_at = visits.come(&mut sim, 0..FIRST_CLIENTS, client);
     sim.run_until(gone_at + QUIET, &mut told);
     let before = quiet(&mut sim, &mut told);
-    let gone_at = visits.come(&mut sim, FIRST_GUESTS..FIRST_GUESTS + GUESTS, guest);
+    let gone_at = visits.come(&mut sim, FIRST_CLIENTS..FIRST_CLIENTS + CLIENTS, client);
     sim.run_until(gone_at + QUIET, &mut told);
     let after = quiet(&mut sim, &mut told);
     for (node, (before, after)) in before.iter().zip(&after).enumerate() {
@@ -285,30 +286,30 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
 }
 
 #[test]
-fn overlay_hosts_hold_after_a_thousand_guests_what_they_held_before() {
+fn overlay_hosts_hold_after_a_thousand_clients_what_they_held_before() {
     let run = |seed| {
         if !is_run(seed) {
             return Ok([0; 5]);
         }
         let run = || overlay_run(seed);
         let [joined, outcomes, amid, addresses] = seeds::caught(run)
-            .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("guest_seeds", seed)))?;
+            .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("client_seeds", seed)))?;
         Ok([1, joined, outcomes, amid, addresses])
     };
     let (_, [runs, joined, outcomes, amid, addresses]) = seeds::run_all(run);
     println!(
-        "{runs} runs: {joined} guests came, {outcomes} outcomes, {amid} went in the midst of a \
+        "{runs} runs: {joined} clients came, {outcomes} outcomes, {amid} went in the midst of a \
          call, {addresses} addresses kept"
     );
     // Some crash before they learn that they have joined.
-    assert!(joined * 10 > runs * u64::from(GUESTS) * 7, "{joined} guests");
-    assert!(outcomes > joined && amid > 50 * runs, "the guests did nothing");
-    assert!(addresses > runs * ADDRESSES_MAX as u64 / 2, "hosts were told of no guest");
+    assert!(joined * 10 > runs * u64::from(CLIENTS) * 7, "{joined} clients");
+    assert!(outcomes > joined && amid > 50 * runs, "the clients did nothing");
+    assert!(addresses > runs * ADDRESSES_MAX as u64 / 2, "hosts learned the address of no client");
 }
 
 const SERVERS: u32 = 3;
 const VERTICES: u32 = 60;
-/// What a server may keep for a guest: its name, and room for walkers of it.
+/// What a server may keep for a client: its name, and room for walkers of it.
 const HOME_BYTES_MAX: usize = 1024;
 
 fn supply() -> Supply {
@@ -342,7 +343,7 @@ fn job(id: u64, seed: u64, sources: u32, walks: u32, steps: u32) -> walk::Comman
 }
 
 /// The honest client.
-const CLIENT: NodeId = NodeId(SERVERS);
+const HONEST_CLIENT: NodeId = NodeId(SERVERS);
 
 /// The events that clients got.
 #[derive(Default)]
@@ -350,7 +351,7 @@ struct Walked {
     paths: BTreeMap<u64, Vec<Vertex>>,
     ended: u64,
     supplied: u64,
-    of_guests: u64,
+    of_clients: u64,
 }
 
 impl Observer<Server> for Walked {
@@ -362,16 +363,16 @@ impl Observer<Server> for Walked {
         reply: &mut Reply<Server>,
     ) {
         match event {
-            walk::Event::Supplied(_) if node != CLIENT => self.supplied += 1,
+            walk::Event::Supplied(_) if node != HONEST_CLIENT => self.supplied += 1,
             walk::Event::Walks(job, walks) => {
                 reply.command(Duration::ZERO, node, walk::Command::Consumed(*job, walks.len()));
-                if node == CLIENT {
+                if node == HONEST_CLIENT {
                     self.paths.extend(walks.iter().map(|walk| (walk.walk, walk.path.clone())));
                 } else {
-                    self.of_guests += walks.len() as u64;
+                    self.of_clients += walks.len() as u64;
                 }
             }
-            walk::Event::Ended(..) if node == CLIENT => self.ended += 1,
+            walk::Event::Ended(..) if node == HONEST_CLIENT => self.ended += 1,
             _ => {}
         }
     }
@@ -390,20 +391,24 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
         server.expect("within the ranges")
     });
     let mut walked = Walked::default();
-    sim.command_at(Instant::ZERO, CLIENT, walk::Command::Supply(Box::new(supply())));
+    sim.command_at(Instant::ZERO, HONEST_CLIENT, walk::Command::Supply(Box::new(supply())));
     let run_job = |sim: &mut Sim<'_, Server>, walked: &mut Walked, id: u64| {
         walked.paths.clear();
-        sim.command_at(sim.now() + Duration::from_secs(1), CLIENT, job(id, 7, VERTICES, 5, 40));
+        sim.command_at(
+            sim.now() + Duration::from_secs(1),
+            HONEST_CLIENT,
+            job(id, 7, VERTICES, 5, 40),
+        );
         sim.run_until(sim.now() + Duration::from_secs(5), walked);
         (walked.ended == id).then(|| walked.paths.clone()).ok_or(format!("job {id} has not ended"))
     };
     let paths = run_job(&mut sim, &mut walked, 1)?;
-    let guest = |guest: u32, _: NodeId, rng: &mut Rng| {
+    let client = |client: u32, _: NodeId, rng: &mut Rng| {
         let steps = [10, 50, 400][rng.below(3) as usize];
         let supply = walk::Command::Supply(Box::new(supply()));
-        vec![supply, job(u64::from(guest), rng.next_u64(), 1 + rng.below(8), 1, steps)]
+        vec![supply, job(u64::from(client), rng.next_u64(), 1 + rng.below(8), 1, steps)]
     };
-    let gone_at = visits.come(&mut sim, 0..FIRST_GUESTS, guest);
+    let gone_at = visits.come(&mut sim, 0..FIRST_CLIENTS, client);
     sim.run_until(gone_at + QUIET, &mut walked);
     run_job(&mut sim, &mut walked, 2)?;
     let held = |sim: &Sim<'_, Server>| -> Vec<(usize, usize, usize)> {
@@ -411,37 +416,37 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
         servers.map(|it| (it.held(), it.leaving().count(), it.memory_bytes())).collect()
     };
     let before = held(&sim);
-    let gone_at = visits.come(&mut sim, FIRST_GUESTS..FIRST_GUESTS + GUESTS, guest);
+    let gone_at = visits.come(&mut sim, FIRST_CLIENTS..FIRST_CLIENTS + CLIENTS, client);
     sim.run_until(gone_at + QUIET, &mut walked);
     if run_job(&mut sim, &mut walked, 3)? != paths {
         return Err("walks went elsewhere".into());
     }
     let after = held(&sim);
-    let homes = visits.places.min(GUESTS) as usize * HOME_BYTES_MAX;
+    let homes = visits.places.min(CLIENTS) as usize * HOME_BYTES_MAX;
     for (server, (before, after)) in before.iter().zip(&after).enumerate() {
         if (after.0, after.1) != (0, 0) || after.2 > before.2 + homes {
             return Err(format!("server {server} held {before:?}, now {after:?}"));
         }
     }
     let amid = sim.counters().count(paceline_check::amid::CRASHED_AMID);
-    Ok([walked.supplied, walked.of_guests, amid])
+    Ok([walked.supplied, walked.of_clients, amid])
 }
 
 #[test]
-fn servers_of_walks_hold_after_a_thousand_guests_what_they_held_before() {
+fn servers_of_walks_hold_after_a_thousand_clients_what_they_held_before() {
     let run = |seed| {
         if !is_run(seed) {
             return Ok([0; 4]);
         }
         let [supplied, walks, amid] = seeds::caught(|| walk_run(seed))
-            .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("guest_seeds", seed)))?;
+            .map_err(|what| format!("{what}\nreplay: {}", seeds::replay("client_seeds", seed)))?;
         Ok([1, supplied, walks, amid])
     };
     let (_, [runs, supplied, walks, amid]) = seeds::run_all(run);
     println!(
-        "{runs} runs: {supplied} guests had the graph, {walks} walks told, {amid} went in the \
+        "{runs} runs: {supplied} clients had the graph, {walks} walks told, {amid} went in the \
          midst of a call"
     );
-    assert!(supplied > 500 * runs && walks > 1000 * runs, "the guests did nothing");
+    assert!(supplied > 500 * runs && walks > 1000 * runs, "the clients did nothing");
     assert!(amid > 50 * runs, "{amid} went in the midst of a call");
 }
