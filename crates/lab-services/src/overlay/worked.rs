@@ -8,8 +8,8 @@ use paceline_lab::LabError;
 use paceline_lab::figure::Figure;
 use paceline_proto::core::{Instant, NodeId};
 use paceline_proto::overlay::{
-    Algorithm, Chore, Command, Config, Event, Hop, Key, Operation, Outcome, Overlay, Router, Space,
-    Step, Style, Topic, Walk,
+    Algorithm, Command, Config, Event, Hop, Key, Operation, Outcome, Overlay, Router, RouterAction,
+    Space, Step, Style, TableQuery, Walk,
 };
 use paceline_sim::{NetworkConfig, Observer, Reply, Sim, SimConfig};
 
@@ -72,15 +72,15 @@ impl Router for ByHand {
 
     fn forget(&mut self, _: NodeId) {}
 
-    fn upkeep(&mut self, _: u64, _: &mut Vec<Chore>) {}
+    fn upkeep(&mut self, _: u64, _: &mut Vec<RouterAction>) {}
 
-    fn tell(&self, _: Topic, _: &mut Vec<NodeId>) {}
+    fn answer_query(&self, _: TableQuery, _: &mut Vec<NodeId>) {}
 
-    fn told(&mut self, _: NodeId, _: Topic, _: &[NodeId], _: &mut Vec<Chore>) {}
+    fn on_answer(&mut self, _: NodeId, _: TableQuery, _: &[NodeId], _: &mut Vec<RouterAction>) {}
 
-    fn found(&mut self, _: Key, _: NodeId, _: &mut Vec<Chore>) {}
+    fn on_found(&mut self, _: Key, _: NodeId, _: &mut Vec<RouterAction>) {}
 
-    fn notified(&mut self, _: NodeId, _: &mut Vec<Chore>) {}
+    fn on_notify(&mut self, _: NodeId, _: &mut Vec<RouterAction>) {}
 
     fn has_joined(&self) -> bool {
         true

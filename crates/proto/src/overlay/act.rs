@@ -21,7 +21,7 @@ const PUT_HEAD_BYTES: usize = 320;
 impl Overlay {
     /// Sends responsible nodes their items: one message each, if it fits.
     pub(super) fn act(&mut self, cx: &mut Cx<'_>, name: u32) {
-        let Some(request) = self.rest().requests.get_mut(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
         let mut by_node: Vec<(NodeId, usize)> = Vec::new();
@@ -44,7 +44,9 @@ impl Overlay {
             items.extend(request.items.get(place).cloned());
         }
         for (_, items, _) in &mut orders {
-            items.iter_mut().for_each(|item| item.after = self.rest().floor(item.key));
+            items
+                .iter_mut()
+                .for_each(|item| item.after = self.state().raise_version_floor(item.key));
         }
         for (node, items, keys) in orders {
             match &kind {
@@ -126,7 +128,7 @@ impl Overlay {
         answers: &[(Key, PutAnswer)],
     ) {
         let required = cx.shared.copies_required;
-        let Some(request) = self.rest().requests.get_mut(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
         let is_removal = matches!(request.kind, Kind::Remove);
@@ -176,7 +178,7 @@ impl Overlay {
     }
 
     pub(super) fn put_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, items: &[PutItem]) {
-        let Some(request) = self.rest().requests.get_mut(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
         for item in items {

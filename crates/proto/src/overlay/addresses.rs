@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::counters;
 use super::exchange::Cause;
 use super::message::{Addresses, Body};
-use super::{Cx, Overlay, Rest};
+use super::{Cx, LazyState, Overlay};
 use crate::core::{Instant, NodeId};
 
 /// Addresses that one message carries.
@@ -46,22 +46,22 @@ pub(super) enum Source {
 impl Overlay {
     /// The nodes whose addresses are known, and the addresses.
     pub fn addresses(&self) -> impl Iterator<Item = (NodeId, &Bytes)> {
-        let known = self.rest_if_any().map(|rest| &rest.addresses);
+        let known = self.state_if_any().map(|state| &state.addresses);
         known.into_iter().flatten().map(|(&node, known)| (node, &known.address))
     }
 
     /// The addresses of the nodes that a message names, and this node's own. None if the
     /// application gave this node no address.
     pub(super) fn addresses_for(&self, own: NodeId, body: &Body) -> Addresses {
-        let Some(rest) = self.rest_if_any() else {
+        let Some(state) = self.state_if_any() else {
             return Addresses::default();
         };
-        if rest.address.is_empty() {
+        if state.address.is_empty() {
             return Addresses::default();
         }
-        let mut list = vec![(own, rest.address.clone())];
+        let mut list = vec![(own, state.address.clone())];
         let mut add = |node: NodeId| {
-            if let Some(known) = rest.addresses.get(&node)
+            if let Some(known) = state.addresses.get(&node)
                 && list.len() < ADDRESSES_MAX
                 && list.iter().all(|(known, _)| *known != node)
             {
@@ -71,7 +71,7 @@ impl Overlay {
         match body {
             Body::Route(route) => add(route.initiator),
             Body::Found(found) => found.nodes.iter().copied().for_each(add),
-            Body::Told { nodes, .. } | Body::Missing { nodes } => {
+            Body::Answer { nodes, .. } | Body::Missing { nodes } => {
                 nodes.iter().copied().for_each(add)
             }
             Body::Ack { .. } | Body::Result { .. } => return Addresses::default(),
@@ -88,7 +88,7 @@ impl Overlay {
         let (own, max, said_at) = (cx.node, cx.shared.addresses_max, cx.now);
         for (node, address) in addresses.iter().filter(|(node, _)| *node != own) {
             let source = if *node == from { Source::Owner } else { Source::Other };
-            let known = &mut self.rest().addresses;
+            let known = &mut self.state().addresses;
             match known.get_mut(node) {
                 Some(known) if known.address == *address => {
                     if source == Source::Owner || known.source == Source::Other {
@@ -107,7 +107,7 @@ impl Overlay {
                 cx.count(counters::ADDRESSES_FULL, 1);
                 let mut contacts = Vec::new();
                 self.router.contacts(&mut contacts);
-                let known = &mut self.rest().addresses;
+                let known = &mut self.state().addresses;
                 known.retain(|node, _| contacts.contains(node));
                 if known.len() >= max {
                     continue;
@@ -123,7 +123,7 @@ impl Overlay {
     /// is the most likely to be out of date.
     pub(super) fn review_addresses(&mut self, cx: &mut Cx<'_>, mut table: Vec<NodeId>) {
         let now = cx.now;
-        let Rest { address, addresses, losses, upkeep, .. } = self.rest();
+        let LazyState { address, addresses, losses, upkeep, .. } = self.state();
         if address.is_empty() {
             return;
         }
@@ -153,7 +153,7 @@ impl Overlay {
 
     /// The node does not answer: the address that it gave for itself may be outdated.
     pub(super) fn doubt_address(&mut self, node: NodeId) {
-        if let Some(known) = self.rest().addresses.get_mut(&node) {
+        if let Some(known) = self.state().addresses.get_mut(&node) {
             known.source = Source::Other;
         }
     }

@@ -2,7 +2,7 @@ use super::cells::Cells;
 use super::oracle::place_of;
 use super::place::Place;
 use super::{
-    Algorithm, Chore, Hop, Key, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
+    Algorithm, Hop, Key, Router, RouterAction, Shape, Space, Step, TableQuery, Walk, keep_distinct,
     keep_nearest,
 };
 use crate::core::NodeId;
@@ -169,7 +169,7 @@ impl Router for Chord {
         }
     }
 
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>) {
         // Without successors, the last finger is the nearest known node before this one.
         self.place.upkeep(self.fingers.all().last().copied(), out);
         let first = self.first_finger();
@@ -177,15 +177,15 @@ impl Router for Chord {
         for number in 0..FINGERS_A_TURN.min(count) {
             let finger =
                 first + (turn.wrapping_mul(FINGERS_A_TURN).wrapping_add(number) % count) as u32;
-            out.push(Chore::Find(self.place.key() + Key::power_of_two(finger)));
+            out.push(RouterAction::Find(self.place.key() + Key::power_of_two(finger)));
         }
     }
 
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
-        match topic {
-            Topic::Neighbours => self.place.tell(out),
-            Topic::Nearest(key) => self.replicas(key, NEAREST, out),
-            Topic::Row(..) => {}
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>) {
+        match query {
+            TableQuery::Neighbours => self.place.neighbours(out),
+            TableQuery::Nearest(key) => self.replicas(key, NEAREST, out),
+            TableQuery::Row(..) => {}
         }
     }
 
@@ -193,9 +193,15 @@ impl Router for Chord {
         self.place.bordering(copies, out);
     }
 
-    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
-        if topic == Topic::Neighbours {
-            self.place.told(from, nodes, out);
+    fn on_answer(
+        &mut self,
+        from: NodeId,
+        query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    ) {
+        if query == TableQuery::Neighbours {
+            self.place.on_neighbours(from, nodes, out);
             // What the list covers is no finger.
             let first = self.first_finger() as u16;
             let covered = self.fingers.range(0..first, Chord::cell_of(&self.place));
@@ -203,11 +209,11 @@ impl Router for Chord {
         }
     }
 
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>) {
         let own = self.place.key();
         if key == own {
             if self.place.successors.is_empty() && node != self.place.own {
-                out.push(Chore::Ask(node, Topic::Neighbours));
+                out.push(RouterAction::Ask(node, TableQuery::Neighbours));
             }
             return;
         }
@@ -221,8 +227,8 @@ impl Router for Chord {
         self.add_finger(node);
     }
 
-    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
-        self.place.notified(by, out);
+    fn on_notify(&mut self, by: NodeId, out: &mut Vec<RouterAction>) {
+        self.place.on_notify(by, out);
     }
 
     fn has_joined(&self) -> bool {

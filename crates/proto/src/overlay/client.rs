@@ -27,12 +27,12 @@ impl Overlay {
             return cx.count(counters::ALREADY_IN, 1);
         }
         self.role = Role::Client;
-        self.rest().address = address;
+        self.state().address = address;
     }
 
     /// The driver found a member.
     pub(super) fn add_guide(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        let guides = &mut self.rest().guides;
+        let guides = &mut self.state().guides;
         if guides.contains(&node) {
             return;
         }
@@ -47,7 +47,7 @@ impl Overlay {
         if let Some(node) = self.any_contact(cx) {
             return Some(node);
         }
-        let guides = &self.rest().guides;
+        let guides = &self.state().guides;
         guides.get(cx.rng.below(guides.len().max(1) as u32) as usize).copied()
     }
 

@@ -2,7 +2,9 @@ use std::ops::Range;
 
 use super::cells::Cells;
 use super::shape::BUCKET_MAX;
-use super::{Algorithm, Chore, Hop, Key, Router, Shape, Space, Step, Topic, Walk, keep_nearest};
+use super::{
+    Algorithm, Hop, Key, Router, RouterAction, Shape, Space, Step, TableQuery, Walk, keep_nearest,
+};
 use crate::core::{NodeId, mix};
 
 /// Nodes named by another node that are tried at a time for one bucket.
@@ -175,9 +177,9 @@ impl Router for Kademlia {
         }
     }
 
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>) {
         let Some(deepest) = self.buckets().checked_sub(1) else { return };
-        let mut ask = |node, key| out.push(Chore::Ask(node, Topic::Nearest(key)));
+        let mut ask = |node, key| out.push(RouterAction::Ask(node, TableQuery::Nearest(key)));
         // Look for new neighbours, and refresh a few buckets in turn.
         let start =
             self.bucket(deepest).start.min(self.buckets.all().len().saturating_sub(self.k()));
@@ -201,21 +203,27 @@ impl Router for Kademlia {
         }
     }
 
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
-        match topic {
-            Topic::Nearest(key) => self.nearest(key, self.k(), out),
-            Topic::Neighbours => self.nearest(self.key(), self.k(), out),
-            Topic::Row(..) => {}
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>) {
+        match query {
+            TableQuery::Nearest(key) => self.nearest(key, self.k(), out),
+            TableQuery::Neighbours => self.nearest(self.key(), self.k(), out),
+            TableQuery::Row(..) => {}
         }
     }
 
-    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+    fn on_answer(
+        &mut self,
+        from: NodeId,
+        query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    ) {
         let own = self.key();
         let bucket_of = self.bucket_of();
         // All of its neighbourhood has to know a joiner; of nodes farther away a few are enough.
         let near = self.buckets.all().len().checked_sub(self.k());
         let near = near.map_or(0, |place| bucket_of(self.buckets.all()[place]));
-        let is_near = topic == Topic::Nearest(own);
+        let is_near = query == TableQuery::Nearest(own);
         let mut tried: Vec<(u16, NodeId)> = Vec::new();
         for &node in nodes.iter().filter(|&&node| node != self.own && node != from) {
             // Named nodes may have failed: they enter once they answer.
@@ -231,23 +239,23 @@ impl Router for Kademlia {
             };
             if is_new && count < wanted {
                 tried.push((bucket, node));
-                out.push(Chore::Ask(node, Topic::Nearest(own)));
+                out.push(RouterAction::Ask(node, TableQuery::Nearest(own)));
             }
         }
     }
 
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>) {
         if key == self.key() && node != self.own {
             // Its first buckets are this node's as well.
             let shared = (key ^ self.space.key(node)).leading_zeros() as u16;
-            out.push(Chore::Ask(node, Topic::Nearest(key)));
-            out.extend(
-                (0..=shared).map(|bucket| Chore::Ask(node, Topic::Nearest(self.sample(bucket, 0)))),
-            );
+            out.push(RouterAction::Ask(node, TableQuery::Nearest(key)));
+            out.extend((0..=shared).map(|bucket| {
+                RouterAction::Ask(node, TableQuery::Nearest(self.sample(bucket, 0)))
+            }));
         }
     }
 
-    fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
+    fn on_notify(&mut self, by: NodeId, _out: &mut Vec<RouterAction>) {
         self.learn(by);
     }
 

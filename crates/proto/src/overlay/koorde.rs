@@ -4,8 +4,8 @@ use super::list::List;
 use super::place::Place;
 use super::shape::{DEGREE_MAX, SUCCESSORS_MAX};
 use super::{
-    Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
-    keep_nearest,
+    Algorithm, Hop, Key, Leg, Router, RouterAction, Shape, Space, Step, TableQuery, Walk,
+    keep_distinct, keep_nearest,
 };
 use crate::core::Rng;
 use crate::core::field::{Field, wire};
@@ -290,7 +290,7 @@ impl Koorde {
 
     // Takes a node's answer about the nodes nearest to the double of this node's key: the last node
     // at or before it, and the nodes after it.
-    fn settle(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<Chore>) {
+    fn settle(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<RouterAction>) {
         let doubled = self.doubled();
         let distance = |node: NodeId| self.place.space.key(node).clockwise_to(doubled);
         let Some((&before, after)) = nodes.split_first() else { return };
@@ -304,7 +304,7 @@ impl Koorde {
             self.edges =
                 self.edges.with([before].into_iter().chain(self.place.successors.iter().copied()));
         } else if distance(before) < distance(from) {
-            out.push(Chore::Ask(before, Topic::Nearest(doubled)));
+            out.push(RouterAction::Ask(before, TableQuery::Nearest(doubled)));
         }
     }
 
@@ -431,7 +431,7 @@ impl Router for Koorde {
         }
     }
 
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>) {
         let own = self.place.own;
         let edge = self.edges.iter().copied().find(|&node| node != own);
         self.place.upkeep(edge, out);
@@ -439,17 +439,19 @@ impl Router for Koorde {
         if neighbour.is_some() {
             // Neighbours have neighbouring edges.
             let whom = edge.or(neighbour);
-            out.extend(whom.map(|node| Chore::Ask(node, Topic::Nearest(self.doubled()))));
+            out.extend(
+                whom.map(|node| RouterAction::Ask(node, TableQuery::Nearest(self.doubled()))),
+            );
             if turn.is_multiple_of(TURNS_A_SEARCH) {
-                out.push(Chore::Find(self.doubled()));
+                out.push(RouterAction::Find(self.doubled()));
             }
         }
     }
 
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
-        match topic {
-            Topic::Neighbours => self.place.tell(out),
-            Topic::Nearest(key) => {
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>) {
+        match query {
+            TableQuery::Neighbours => self.place.neighbours(out),
+            TableQuery::Nearest(key) => {
                 // The last known node at or before the key, and those after it.
                 let start = out.len();
                 out.push(self.place.own);
@@ -458,7 +460,7 @@ impl Router for Koorde {
                 out[start..].rotate_right(1);
                 out.truncate(start + 1 + DEGREE_MAX);
             }
-            Topic::Row(..) => {}
+            TableQuery::Row(..) => {}
         }
     }
 
@@ -466,29 +468,35 @@ impl Router for Koorde {
         self.place.bordering(copies, out);
     }
 
-    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
-        match topic {
-            Topic::Neighbours => self.place.told(from, nodes, out),
-            Topic::Nearest(key) if key == self.doubled() => self.settle(from, nodes, out),
+    fn on_answer(
+        &mut self,
+        from: NodeId,
+        query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    ) {
+        match query {
+            TableQuery::Neighbours => self.place.on_neighbours(from, nodes, out),
+            TableQuery::Nearest(key) if key == self.doubled() => self.settle(from, nodes, out),
             _ => {}
         }
     }
 
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>) {
         if node == self.place.own {
             return;
         }
         if key == self.place.key() {
             if self.place.successors.is_empty() {
-                out.push(Chore::Ask(node, Topic::Neighbours));
+                out.push(RouterAction::Ask(node, TableQuery::Neighbours));
             }
         } else if key == self.doubled() {
-            out.push(Chore::Ask(node, Topic::Nearest(key)));
+            out.push(RouterAction::Ask(node, TableQuery::Nearest(key)));
         }
     }
 
-    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
-        self.place.notified(by, out);
+    fn on_notify(&mut self, by: NodeId, out: &mut Vec<RouterAction>) {
+        self.place.on_notify(by, out);
     }
 
     fn has_joined(&self) -> bool {

@@ -187,7 +187,7 @@ impl Overlay {
             };
         }
         cx.count(counter_for(purpose, counters::FOUND), 1);
-        self.tell_uncounted(cx, from, Body::Found(Box::new(found)));
+        self.send_uncounted(cx, from, Body::Found(Box::new(found)));
     }
 
     pub(super) fn receive_found(&mut self, cx: &mut Cx<'_>, from: NodeId, found: Found) {

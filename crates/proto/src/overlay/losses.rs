@@ -24,8 +24,8 @@ use super::counters;
 use super::message::Body;
 use super::record::{Answer, MISSING_MAX};
 use super::router::{keep_distinct, keep_least};
-use super::{Chore, Hop, Key, Topic};
 use super::{Cx, Overlay};
+use super::{Hop, Key, RouterAction, TableQuery};
 use crate::core::{Instant, NodeId};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
@@ -247,22 +247,22 @@ impl Overlay {
     /// A node no longer answers.
     pub(super) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
-        if is_looked_after && node != cx.node && self.rest().losses.note(node, now) {
+        if is_looked_after && node != cx.node && self.state().losses.note(node, now) {
             cx.count(counters::LOST, 1);
         }
     }
 
     /// A node was heard from.
     pub(super) fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
-        if self.rest_if_any().is_some() {
-            self.rest().losses.find(node, cx.now);
+        if self.state_if_any().is_some() {
+            self.state().losses.find(node, cx.now);
         }
     }
 
     /// The asking node is not a member: if it is known to have failed, it has restarted.
     pub(super) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
-        if self.rest_if_any().is_some_and(|rest| rest.losses.contains(node)) {
-            self.rest().losses.find_empty(node, cx.now);
+        if self.state_if_any().is_some_and(|state| state.losses.contains(node)) {
+            self.state().losses.find_empty(node, cx.now);
         }
     }
 
@@ -274,12 +274,12 @@ impl Overlay {
     /// Nodes that failed, are not back, and whose records have no new copies: they may hold the
     /// only copies of a record. Restarted nodes are not included.
     pub fn missing(&self) -> impl Iterator<Item = NodeId> {
-        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        let lost = self.state_if_any().into_iter().flat_map(|state| &state.losses.lost);
         lost.filter(|(_, loss)| !loss.is_empty).map(|(&node, _)| node)
     }
 
     pub(super) fn losses(&self) -> usize {
-        self.rest_if_any().map_or(0, |rest| rest.losses.lost.len())
+        self.state_if_any().map_or(0, |state| state.losses.lost.len())
     }
 
     /// The answer for a key of this node without a record.
@@ -316,7 +316,7 @@ impl Overlay {
     /// True if nodes that failed, or answered again, since then may hold the only copies of a key
     /// of this node.
     fn may_be_lost(&self, cx: &Cx<'_>, key: Key, since: Instant) -> bool {
-        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+        let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
         let (space, copies) = (cx.shared.space, cx.shared.copies());
@@ -351,7 +351,7 @@ impl Overlay {
     /// store new writes.
     fn is_in_smaller_part(&self, cx: &Cx<'_>, since: Instant) -> bool {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
-        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+        let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
         if losses.lost.is_empty() {
@@ -395,13 +395,13 @@ impl Overlay {
         let is_reached = move |loss: &Loss| {
             loss.found_at.is_none() && loss.named_at.is_some_and(|at| now < at + forgotten_after)
         };
-        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        let lost = self.state_if_any().into_iter().flat_map(|state| &state.losses.lost);
         lost.filter(move |(_, loss)| is_reached(loss)).map(|(&node, _)| node)
     }
 
     /// True if `copies` is fewer than a record must have, because nodes failed that are not back.
     pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
-        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+        let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
         copies < cx.shared.copies() && !losses.gone.is_empty()
@@ -409,13 +409,13 @@ impl Overlay {
 
     /// Forgets failures that no longer matter.
     pub(super) fn review_losses(&mut self, cx: &mut Cx<'_>) {
-        if self.rest_if_any().is_none_or(|rest| rest.losses.is_empty()) {
+        if self.state_if_any().is_none_or(|state| state.losses.is_empty()) {
             return;
         }
         let (now, lifetime_max) = (cx.now, cx.shared.lifetime_max);
         let taken_in_after = 2 * self.settle_after(cx);
         let rumours_end = 4 * self.repair_after(cx);
-        let losses = &mut self.rest().losses;
+        let losses = &mut self.state().losses;
         for list in [&mut losses.retired, &mut losses.back, &mut losses.left] {
             list.expire(now, rumours_end);
         }
@@ -434,15 +434,15 @@ impl Overlay {
         }
         let repaired_at = losses_at + self.repair_after(cx);
         let has_compared = self.store().is_none_or(|store| store.is_empty())
-            || self.rest().sync.is_done_since(losses_at);
+            || self.state().sync.is_done_since(losses_at);
         if now >= repaired_at && has_compared && self.is_settled(cx) {
             let mut repaired = self.repaired(cx);
             let reached: Vec<NodeId> = self.reached_by_others(cx).collect();
             repaired.retain(|node| !reached.contains(node));
-            self.rest().losses.retire(&repaired, now);
+            self.state().losses.retire(&repaired, now);
         }
         if self.losses() == 0 {
-            self.rest().losses.is_partial = false;
+            self.state().losses.is_partial = false;
         }
     }
 
@@ -450,16 +450,16 @@ impl Overlay {
     fn probe_neighbours(&mut self, cx: &mut Cx<'_>) {
         let mut nodes = Vec::new();
         self.router.bordering(2 * cx.shared.copies(), &mut nodes);
-        let ask = |node| Chore::Ask(node, Topic::Neighbours);
-        let chores: Vec<Chore> = nodes.into_iter().map(ask).collect();
-        self.run(cx, &chores);
+        let ask = |node| RouterAction::Ask(node, TableQuery::Neighbours);
+        let actions: Vec<RouterAction> = nodes.into_iter().map(ask).collect();
+        self.run(cx, &actions);
     }
 
     /// Failed nodes whose records surviving holders have copied again, and failed nodes that do not
     /// concern this node.
     fn repaired(&self, cx: &Cx<'_>) -> Vec<NodeId> {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
-        let Some(losses) = self.rest_if_any().map(|rest| &rest.losses) else {
+        let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return Vec::new();
         };
         if self.is_in_smaller_part(cx, Instant::ZERO) {
@@ -497,7 +497,7 @@ impl Overlay {
             return;
         }
         let at = cx.shared.space.key(to);
-        let lost = self.rest_if_any().into_iter().flat_map(|rest| &rest.losses.lost);
+        let lost = self.state_if_any().into_iter().flat_map(|state| &state.losses.lost);
         // The node itself, if it was started again: it does not know that it is missed.
         let is_told = |node: NodeId, loss: &Loss| match node == to {
             true => loss.is_empty,
@@ -509,7 +509,7 @@ impl Overlay {
         keep_least(MISSING_MAX, &mut nearest);
         let nodes: Vec<NodeId> = nearest.into_iter().map(|(_, node)| node).collect();
         if !nodes.is_empty() {
-            self.tell(cx, to, Body::Missing { nodes });
+            self.send(cx, to, Body::Missing { nodes });
         }
     }
 
@@ -525,16 +525,16 @@ impl Overlay {
         }
         let (me, now) = (cx.node, cx.now);
         let is_empty = self.store().is_none_or(|store| store.is_empty());
-        if nodes.contains(&me) && is_empty && now < self.rest().losses.whole_from {
-            self.rest().losses.note_own(me, now);
+        if nodes.contains(&me) && is_empty && now < self.state().losses.whole_from {
+            self.state().losses.note_own(me, now);
         }
         let others = |node: &&NodeId| **node != me && !contacts.contains(node);
         for &node in nodes.iter().filter(others) {
-            if self.rest().losses.is_news(node) && self.is_concerned(cx, cx.shared.space.key(node))
+            if self.state().losses.is_news(node) && self.is_concerned(cx, cx.shared.space.key(node))
             {
                 self.note_loss(cx, node);
-                if self.rest().losses.contains(node) {
-                    self.rest().upkeep.lose(node, now);
+                if self.state().losses.contains(node) {
+                    self.state().upkeep.add_lost(node, now);
                 }
             }
         }
@@ -543,7 +543,7 @@ impl Overlay {
     /// The operator declares that failed nodes will not return, and that the stored records are all
     /// that remain.
     pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
-        let losses = &mut self.rest().losses;
+        let losses = &mut self.state().losses;
         let lost: Vec<NodeId> = losses.nodes().collect();
         losses.retire(&lost, cx.now);
         losses.gone.clear();

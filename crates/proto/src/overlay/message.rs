@@ -8,7 +8,7 @@ use super::record::{
     NODES_MAX, PutAnswer, PutItem, Record, Version, check_ascending,
 };
 use super::walk::{By, Walks};
-use super::{Key, Topic, Walk};
+use super::{Key, TableQuery, Walk};
 use crate::core::Rng;
 use crate::core::field::{
     Address, Field, Late, Length, List, check_room, fields, messages, take_count,
@@ -126,7 +126,7 @@ fields! {
 }
 
 fields! {
-    impl enum Topic as "topic" {
+    impl enum TableQuery as "table query" {
         0 => Neighbours,
         1 => Row(row: u8 where check_row, key: Key),
         2 => Nearest(key: Key),
@@ -248,22 +248,22 @@ messages! {
             /// to.
             surplus: Vec<u16> as List<ITEMS_MAX>,
         } ["summary reply: lacking {lacking:?}, newer {newer:?}, surplus {surplus:?}"],
-        /// About your table.
+        /// A query about the receiver's table.
         13 => Ask {
             /// The asker's number.
             exchange: u32,
             /// The asker is a member of the overlay.
             is_member: bool,
-            /// What about it.
-            topic: Topic,
-        } ["ask {topic:?}"],
+            /// The query.
+            query: TableQuery,
+        } ["ask {query:?}"],
         /// The answer.
-        14 => Told {
+        14 => Answer {
             /// The asker's number.
             exchange: u32,
             /// Nodes.
             nodes: Vec<NodeId> as List<NODES_MAX>,
-        } ["told {} nodes", nodes.len()],
+        } ["answer: {} nodes", nodes.len()],
         /// I may be your neighbour.
         15 => Notify ["notify"],
         /// Are you there?

@@ -113,7 +113,7 @@ pub use record::{
     Answer, CANDIDATES_MAX, CopyAnswer, HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX,
     NODES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
 };
-pub use router::{Chore, Hop, Router, Step, Topic};
+pub use router::{Hop, Router, RouterAction, Step, TableQuery};
 use router::{keep_distinct, keep_nearest};
 pub use shape::Shape;
 pub use store::{Held, Store};
@@ -129,18 +129,18 @@ pub struct Overlay {
     exchanges: Numbered<Exchange>,
     recent: Option<Box<Recent>>,
     store: Option<Box<Store>>,
-    rest: Option<Box<Rest>>,
+    state: Option<Box<LazyState>>,
 }
 
-/// What a node that only forwards does not need.
+/// State that a node allocates at first use: a node that only forwards has none.
 #[derive(Default)]
-struct Rest {
+struct LazyState {
     pub requests: Numbered<Request>,
     pub jobs: Numbered<Job>,
     // The number of the last write of this run.
     pub writes: u32,
     // No write of this node has a higher version count, by key.
-    floors: BTreeMap<Key, u64>,
+    version_floors: BTreeMap<Key, u64>,
     pub ranges: Ranges,
     pub delivered: Vec<(NodeId, u64, Key, Instant)>,
     pub sync: Sync,
@@ -161,22 +161,24 @@ const DISK_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a node may keep reporting that it is still writing.
 const WRITE_WITHIN: Duration = Duration::from_secs(60);
 /// Keys of which a writer remembers how high versions may have gone.
-const FLOORS_MAX: usize = 4096;
+const VERSION_FLOORS_MAX: usize = 4096;
 /// How far one write may raise the version: one step for each node that may consider itself
 /// responsible without knowing the others.
-const FLOOR_STEP: u64 = 16;
+const VERSION_FLOOR_STEP: u64 = 16;
 
-impl Rest {
+impl LazyState {
     /// How high the version of this node's earlier writes under a key may be. It goes up with
     /// each write, known to have been done or not, so that after a cut of the network the last
     /// write is the newest.
-    pub fn floor(&mut self, key: Key) -> u64 {
-        if self.floors.len() >= FLOORS_MAX && !self.floors.contains_key(&key) {
-            self.floors.pop_first();
+    pub fn raise_version_floor(&mut self, key: Key) -> u64 {
+        if self.version_floors.len() >= VERSION_FLOORS_MAX
+            && !self.version_floors.contains_key(&key)
+        {
+            self.version_floors.pop_first();
         }
-        let floor = self.floors.entry(key).or_default();
+        let floor = self.version_floors.entry(key).or_default();
         let before = *floor;
-        *floor += FLOOR_STEP;
+        *floor += VERSION_FLOOR_STEP;
         before
     }
 }
@@ -225,7 +227,7 @@ impl Overlay {
             exchanges: Numbered::default(),
             recent: None,
             store: None,
-            rest: None,
+            state: None,
         }
     }
 
@@ -263,24 +265,26 @@ impl Overlay {
     pub fn requests_open(&self) -> usize {
         let is_of_application =
             |(_, request): &(u32, &Request)| matches!(request.owner, Owner::Application(_));
-        self.rest.as_ref().map_or(0, |rest| rest.requests.iter().filter(is_of_application).count())
+        self.state
+            .as_ref()
+            .map_or(0, |state| state.requests.iter().filter(is_of_application).count())
     }
 
     /// Bytes on the heap that are kept between events, without those of the table and the values.
     pub fn heap_bytes(&self) -> usize {
-        let rest = self.rest.as_ref().map_or(0, |rest| {
-            size_of::<Rest>() + rest.requests.heap_bytes() + rest.jobs.heap_bytes()
+        let state = self.state.as_ref().map_or(0, |state| {
+            size_of::<LazyState>() + state.requests.heap_bytes() + state.jobs.heap_bytes()
         });
         let recent = self.recent.as_ref().map_or(0, |_| size_of::<Recent>());
-        self.exchanges.heap_bytes() + rest + recent
+        self.exchanges.heap_bytes() + state + recent
     }
 
-    fn rest(&mut self) -> &mut Rest {
-        self.rest.get_or_insert_default()
+    fn state(&mut self) -> &mut LazyState {
+        self.state.get_or_insert_default()
     }
 
-    fn rest_if_any(&self) -> Option<&Rest> {
-        self.rest.as_deref()
+    fn state_if_any(&self) -> Option<&LazyState> {
+        self.state.as_deref()
     }
 
     fn store_mut(&mut self) -> &mut Store {
@@ -288,12 +292,12 @@ impl Overlay {
     }
 
     /// Sends a message on the lane that it fits.
-    fn tell(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
+    fn send(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
         cx.count(counter_of(&body), 1);
-        self.tell_uncounted(cx, to, body);
+        self.send_uncounted(cx, to, body);
     }
 
-    fn tell_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
+    fn send_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
         let addresses = self.addresses_for(cx.node, &body);
         let message = Message { body, addresses };
         let is_small = message.wire_len() <= cx.datagram_bytes_max;
@@ -326,7 +330,7 @@ impl Overlay {
         body.number(number);
         let kept = self.exchanges.get_mut(number).expect("it was put in just now");
         kept.body = body.clone();
-        self.tell(cx, to, body);
+        self.send(cx, to, body);
         self.arm(cx);
     }
 
@@ -383,10 +387,10 @@ impl Overlay {
         cx.count(counters::FORGOTTEN, 1);
         self.router.forget(node);
         self.doubt_address(node);
-        let rest = self.rest();
-        rest.ranges.forget(node);
-        rest.sync.hurry();
-        rest.upkeep.hurry();
+        let state = self.state();
+        state.ranges.forget(node);
+        state.sync.hurry();
+        state.upkeep.hurry();
     }
 
     /// A member was heard from. If it did not answer before, it may not hear this node, and stays
@@ -458,7 +462,7 @@ impl Overlay {
             Body::Notify | Body::Goodbye => return true,
             _ => return false,
         };
-        self.tell(cx, from, Body::NotMember { exchange });
+        self.send(cx, from, Body::NotMember { exchange });
         true
     }
 
@@ -497,13 +501,13 @@ impl Overlay {
             Body::SummaryReply { exchange, lacking, newer, surplus } => {
                 self.receive_summary_reply(cx, from, exchange, [&lacking, &newer, &surplus]);
             }
-            Body::Ask { exchange, is_member, topic } => {
-                self.receive_ask(cx, from, exchange, is_member, topic);
+            Body::Ask { exchange, is_member, query } => {
+                self.receive_ask(cx, from, exchange, is_member, query);
             }
-            Body::Told { exchange, nodes } => self.receive_told(cx, from, exchange, &nodes),
+            Body::Answer { exchange, nodes } => self.receive_answer(cx, from, exchange, &nodes),
             Body::Notify => self.receive_notify(cx, from),
             Body::Ping { exchange } => {
-                self.tell(cx, from, Body::Pong { exchange });
+                self.send(cx, from, Body::Pong { exchange });
                 self.mentioned(cx, from, 1);
             }
             Body::Pong { exchange } => self.receive_pong(cx, from, exchange),
@@ -511,14 +515,14 @@ impl Overlay {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count(counters::NOT_MEMBER, 1);
                     self.unanswered(cx, exchange);
-                    let rest = self.rest();
-                    rest.upkeep.find_again(from);
-                    rest.losses.find_empty(from, cx.now);
+                    let state = self.state();
+                    state.upkeep.find_again(from);
+                    state.losses.find_empty(from, cx.now);
                 }
             }
             Body::Goodbye => {
                 self.forget(cx, from);
-                self.rest().losses.leave(from, cx.now);
+                self.state().losses.leave(from, cx.now);
             }
             Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
         }
@@ -543,10 +547,10 @@ impl Overlay {
         let patience = self.patience(cx.shared);
         let exchanges = self.exchanges.iter().map(|(_, exchange)| exchange.due_at);
         let mut next = exchanges.min().unwrap_or(Instant::MAX);
-        if let Some(rest) = &self.rest {
-            let requests = rest.requests.iter().map(|(_, request)| request.due_at);
+        if let Some(state) = &self.state {
+            let requests = state.requests.iter().map(|(_, request)| request.due_at);
             next = next.min(requests.min().unwrap_or(Instant::MAX));
-            if rest.joining.is_some() || self.role == Role::Leaving {
+            if state.joining.is_some() || self.role == Role::Leaving {
                 next = next.min(cx.now + patience);
             }
         }
@@ -571,7 +575,7 @@ impl Overlay {
         exchange.sends += 1;
         exchange.due_at = cx.now + patience * (1 << exchange.sends.min(4)) / 2;
         cx.count(counters::RESENT, 1);
-        self.tell(cx, to, body);
+        self.send(cx, to, body);
     }
 
     /// A node that was asked again is still writing: its replicas or its disk are slow. This node
@@ -599,7 +603,7 @@ impl Overlay {
             _ => {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
-                self.rest().upkeep.lose(exchange.to, now);
+                self.state().upkeep.add_lost(exchange.to, now);
                 // The seeds of a joiner may have failed long ago.
                 if self.is_member() {
                     self.note_loss(cx, exchange.to);

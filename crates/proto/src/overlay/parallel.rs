@@ -26,7 +26,7 @@ impl Overlay {
         nodes: impl Iterator<Item = NodeId>,
     ) -> Vec<NodeId> {
         let room = parallel.saturating_sub(self.questions_open(name));
-        let Some(request) = self.rest().requests.get_mut(name) else { return Vec::new() };
+        let Some(request) = self.state().requests.get_mut(name) else { return Vec::new() };
         let mut chosen: Vec<NodeId> = Vec::new();
         for node in nodes {
             if chosen.len() < room && !request.asked.contains(&node) {
@@ -45,7 +45,7 @@ impl Overlay {
 
     /// True if the only key of a request, of whose nodes several were asked, is no longer sought.
     pub(super) fn is_late(&self, name: u32) -> bool {
-        let request = self.rest_if_any().and_then(|rest| rest.requests.get(name));
+        let request = self.state_if_any().and_then(|state| state.requests.get(name));
         request.is_none_or(|request| {
             let is_sought = |state: State| matches!(state, State::Seeking | State::Waiting);
             !request.slots.iter().any(|slot| is_sought(slot.state))

@@ -3,8 +3,8 @@ use super::list::List;
 use super::oracle::parts;
 use super::shape::LEAVES_MAX;
 use super::{
-    Algorithm, Chore, Hop, Key, Leg, Router, Shape, Space, Step, Topic, Walk, keep_distinct,
-    keep_nearest,
+    Algorithm, Hop, Key, Leg, Router, RouterAction, Shape, Space, Step, TableQuery, Walk,
+    keep_distinct, keep_nearest,
 };
 use crate::core::NodeId;
 
@@ -204,21 +204,21 @@ impl Pastry {
     }
 
     // A node that another one named may have failed: contact it before adding it.
-    fn consider(&self, nodes: &[NodeId], out: &mut Vec<Chore>) {
+    fn consider(&self, nodes: &[NodeId], out: &mut Vec<RouterAction>) {
         let mut cells = Vec::new();
         let cell_of = self.cell_of();
         for &node in nodes.iter().filter(|&&node| node != self.own) {
             let cell = cell_of(node);
-            let chore = if self.is_leaf(node) {
-                Chore::Ask(node, Topic::Neighbours)
+            let action = if self.is_leaf(node) {
+                RouterAction::Ask(node, TableQuery::Neighbours)
             } else if self.cells.cell(cell, &cell_of).is_empty() && !cells.contains(&cell) {
                 cells.push(cell);
-                Chore::Ask(node, Topic::Row((cell / 16) as u8, self.key()))
+                RouterAction::Ask(node, TableQuery::Row((cell / 16) as u8, self.key()))
             } else {
                 continue;
             };
-            if !out.contains(&chore) {
-                out.push(chore);
+            if !out.contains(&action) {
+                out.push(action);
             }
         }
     }
@@ -301,14 +301,14 @@ impl Router for Pastry {
         });
     }
 
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>) {
         let turned = |len: usize| (turn % len.max(1) as u64) as usize;
         let leaves: Vec<NodeId> = self.leaf_set().collect();
         let asked = [self.lower.first(), self.upper.first(), leaves.get(turned(leaves.len()))];
         for &node in asked.into_iter().flatten() {
-            let chore = Chore::Ask(node, Topic::Neighbours);
-            if !out.contains(&chore) {
-                out.push(chore);
+            let action = RouterAction::Ask(node, TableQuery::Neighbours);
+            if !out.contains(&action) {
+                out.push(action);
             }
         }
         let cell_of = self.cell_of();
@@ -316,41 +316,51 @@ impl Router for Pastry {
         for row in 0..rows {
             let entries = &self.cells.all()[self.cells.range(row * 16..row * 16 + 16, &cell_of)];
             let asked = entries.get(turned(entries.len()));
-            out.extend(asked.map(|&node| Chore::Ask(node, Topic::Row(row as u8, self.key()))));
+            out.extend(
+                asked.map(|&node| RouterAction::Ask(node, TableQuery::Row(row as u8, self.key()))),
+            );
         }
     }
 
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>) {
         let start = out.len();
-        match topic {
-            Topic::Neighbours => {
+        match query {
+            TableQuery::Neighbours => {
                 out.extend(self.leaf_set());
                 keep_distinct(start, out);
             }
-            Topic::Row(row, key) if u32::from(row) <= self.key().digits_shared(key) => {
+            TableQuery::Row(row, key) if u32::from(row) <= self.key().digits_shared(key) => {
                 let row = u16::from(row);
                 let entries = self.cells.range(row * 16..row * 16 + 16, self.cell_of());
                 out.extend(&self.cells.all()[entries]);
             }
-            Topic::Row(..) => {}
-            Topic::Nearest(key) => self.replicas(key, 2 * self.lower.max(), out),
+            TableQuery::Row(..) => {}
+            TableQuery::Nearest(key) => self.replicas(key, 2 * self.lower.max(), out),
         }
     }
 
-    fn told(&mut self, _from: NodeId, _topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
+    fn on_answer(
+        &mut self,
+        _from: NodeId,
+        _query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    ) {
         self.consider(nodes, out);
     }
 
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>) {
         if key == self.key() && node != self.own {
             // It shares the first digits, so its first rows are this node's as well.
-            out.push(Chore::Ask(node, Topic::Neighbours));
+            out.push(RouterAction::Ask(node, TableQuery::Neighbours));
             let shared = key.digits_shared(self.space.key(node));
-            out.extend((0..=shared).map(|row| Chore::Ask(node, Topic::Row(row as u8, key))));
+            out.extend(
+                (0..=shared).map(|row| RouterAction::Ask(node, TableQuery::Row(row as u8, key))),
+            );
         }
     }
 
-    fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
+    fn on_notify(&mut self, by: NodeId, _out: &mut Vec<RouterAction>) {
         self.learn(by);
     }
 

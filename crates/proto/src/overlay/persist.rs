@@ -21,7 +21,7 @@ const HELD_BACK_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct Persisting {
     // The number of records handed to the application, and how many of them are on disk.
-    told: u64,
+    handed_over: u64,
     done: u64,
     // Answers, each with the number of records that must be on disk before it may be sent.
     held_back: VecDeque<(u64, HeldBack)>,
@@ -50,7 +50,7 @@ impl Persisting {
         if let HeldBack::Copied { to, exchange, .. } = &answer {
             self.copied.insert((*to, *exchange));
         }
-        self.held_back.push_back((self.told, answer));
+        self.held_back.push_back((self.handed_over, answer));
     }
 
     /// The next answer that may be sent once `done` records are on disk.
@@ -67,17 +67,17 @@ impl Persisting {
 impl Overlay {
     /// Tells the application to write a record to disk.
     pub(super) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
-        let persisting = &mut self.rest().persisting;
-        persisting.told += 1;
-        let number = persisting.told;
+        let persisting = &mut self.state().persisting;
+        persisting.handed_over += 1;
+        let number = persisting.handed_over;
         cx.deliver(Event::Persist { number, record: record.clone() });
     }
 
     /// True if answers for records have to wait for the disk.
     fn is_behind(&self, cx: &Cx<'_>) -> bool {
-        let is_behind = |persisting: &Persisting| persisting.done < persisting.told;
+        let is_behind = |persisting: &Persisting| persisting.done < persisting.handed_over;
         let awaits_disk = cx.shared.is_durable && cx.shared.awaits_disk;
-        awaits_disk && self.rest_if_any().is_some_and(|rest| is_behind(&rest.persisting))
+        awaits_disk && self.state_if_any().is_some_and(|state| is_behind(&state.persisting))
     }
 
     /// Answers a node that gave copies, once they are on disk if need be.
@@ -89,12 +89,12 @@ impl Overlay {
         answers: Vec<CopyAnswer>,
     ) {
         if !self.is_behind(cx) {
-            return self.tell(cx, to, Body::CopyReply { exchange, answers });
+            return self.send(cx, to, Body::CopyReply { exchange, answers });
         }
-        let persisting = &mut self.rest().persisting;
+        let persisting = &mut self.state().persisting;
         if persisting.copied.contains(&(to, exchange)) {
             cx.count(counters::DUPLICATE, 1);
-            return self.tell(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
+            return self.send(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
         }
         if persisting.held_back.len() >= HELD_BACK_MAX {
             return cx.count(counters::DISK_BEHIND, 1);
@@ -107,23 +107,23 @@ impl Overlay {
         if !self.is_behind(cx) {
             return self.end_write(cx, job);
         }
-        let rest = self.rest();
-        let name = rest.jobs.insert(Job::Write(job));
-        rest.persisting.hold_back(HeldBack::Written(name));
+        let state = self.state();
+        let name = state.jobs.insert(Job::Write(job));
+        state.persisting.hold_back(HeldBack::Written(name));
     }
 
     /// All records up to this number are on disk.
     pub(super) fn persisted(&mut self, cx: &mut Cx<'_>, number: u64) {
-        let persisting = &mut self.rest().persisting;
-        persisting.done = persisting.done.max(number.min(persisting.told));
+        let persisting = &mut self.state().persisting;
+        persisting.done = persisting.done.max(number.min(persisting.handed_over));
         let done = persisting.done;
-        while let Some(answer) = self.rest().persisting.next(done) {
+        while let Some(answer) = self.state().persisting.next(done) {
             match answer {
                 HeldBack::Copied { to, exchange, answers } => {
-                    self.tell(cx, to, Body::CopyReply { exchange, answers });
+                    self.send(cx, to, Body::CopyReply { exchange, answers });
                 }
                 HeldBack::Written(name) => {
-                    if let Some(Job::Write(job)) = self.rest().jobs.remove(name) {
+                    if let Some(Job::Write(job)) = self.state().jobs.remove(name) {
                         self.end_write(cx, job);
                     }
                 }

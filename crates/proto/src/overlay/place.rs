@@ -1,7 +1,7 @@
 use super::list::List;
 use super::oracle::place_of;
 use super::shape::SUCCESSORS_MAX;
-use super::{Chore, Hop, Key, Leg, Space, Step, Topic};
+use super::{Hop, Key, Leg, RouterAction, Space, Step, TableQuery};
 use crate::core::NodeId;
 
 /// A node's place on a ring on which a key belongs to the first node at or after it: successor
@@ -127,12 +127,12 @@ impl Place {
     }
 
     /// Stabilises. Without a successor it looks for its place again, with the help of `contact`.
-    pub fn upkeep(&self, contact: Option<NodeId>, out: &mut Vec<Chore>) {
+    pub fn upkeep(&self, contact: Option<NodeId>, out: &mut Vec<RouterAction>) {
         let whom = self.successors.first().copied().or(self.predecessor).or(contact);
-        out.extend(whom.map(|node| Chore::Ask(node, Topic::Neighbours)));
+        out.extend(whom.map(|node| RouterAction::Ask(node, TableQuery::Neighbours)));
     }
 
-    pub fn tell(&self, out: &mut Vec<NodeId>) {
+    pub fn neighbours(&self, out: &mut Vec<NodeId>) {
         out.push(self.predecessor.unwrap_or(self.own));
         out.extend(&*self.successors);
     }
@@ -143,8 +143,9 @@ impl Place {
         out.extend(self.successors.iter().take(copies));
     }
 
-    /// What a node answered: its predecessor, or itself, and its successors.
-    pub fn told(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<Chore>) {
+    /// Handles the neighbours of `from`: its predecessor, or itself if it knows none, and its
+    /// successors.
+    pub fn on_neighbours(&mut self, from: NodeId, nodes: &[NodeId], out: &mut Vec<RouterAction>) {
         if from == self.own {
             return;
         }
@@ -169,9 +170,9 @@ impl Place {
         }
         self.successors = self.list_after(Some(from), list);
         if let Some(nearer) = predecessor.filter(|&node| self.space.key(node).is_between(own, at)) {
-            out.push(Chore::Ask(nearer, Topic::Neighbours));
+            out.push(RouterAction::Ask(nearer, TableQuery::Neighbours));
         }
-        out.push(Chore::Notify(from));
+        out.push(RouterAction::Notify(from));
     }
 
     // A joiner copies the list of the member after which it lies, which is its predecessor.
@@ -180,7 +181,7 @@ impl Place {
         member: NodeId,
         before: Option<NodeId>,
         list: &[NodeId],
-        out: &mut Vec<Chore>,
+        out: &mut Vec<RouterAction>,
     ) {
         let (own, at) = (self.key(), self.space.key(member));
         // The member may know this node already.
@@ -192,7 +193,7 @@ impl Place {
                 self.successors.push(member);
             }
             self.predecessor = Some(member);
-            out.push(Chore::Ask(self.successors[0], Topic::Neighbours));
+            out.push(RouterAction::Ask(self.successors[0], TableQuery::Neighbours));
             return;
         }
         let is_ahead = |node: &NodeId| own.is_between(self.space.key(*node), at);
@@ -203,7 +204,7 @@ impl Place {
                 .max_by_key(|&&node| at.clockwise_to(self.space.key(node)))
                 .copied()
         });
-        out.extend(nearer.map(|node| Chore::Ask(node, Topic::Neighbours)));
+        out.extend(nearer.map(|node| RouterAction::Ask(node, TableQuery::Neighbours)));
     }
 
     // The first node and the list after it, up to where distances stop rising: there the ring wraps
@@ -220,7 +221,7 @@ impl Place {
     }
 
     /// A node claims to be the predecessor.
-    pub fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>) {
+    pub fn on_notify(&mut self, by: NodeId, out: &mut Vec<RouterAction>) {
         if by == self.own {
             return;
         }
@@ -228,12 +229,12 @@ impl Place {
             Some(node) if node == by => {}
             Some(node) if !self.space.key(by).is_between(self.space.key(node), self.key()) => {
                 self.claimant = Some(by);
-                out.push(Chore::Ask(node, Topic::Neighbours));
+                out.push(RouterAction::Ask(node, TableQuery::Neighbours));
             }
             _ => self.predecessor = Some(by),
         }
         if self.successors.is_empty() {
-            out.push(Chore::Ask(by, Topic::Neighbours));
+            out.push(RouterAction::Ask(by, TableQuery::Neighbours));
         }
     }
 }

@@ -53,7 +53,7 @@ impl Overlay {
     }
 
     fn read_elsewhere(&mut self, cx: &mut Cx<'_>, initiator: NodeId, tag: u64, keys: Vec<Key>) {
-        if self.rest().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
+        if self.state().jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
             cx.count(counters::JOBS_FULL, 1);
             let answers = keys.into_iter().map(|key| (key, Answer::Busy)).collect();
             return self.give_results(cx, initiator, tag, &Purpose::Get, answers, None);
@@ -64,17 +64,17 @@ impl Overlay {
             keys,
             asked: Vec::new(),
             found: Vec::new(),
-            untold: Vec::new(),
+            unanswered: Vec::new(),
             waiting: 0,
             rounds: 0,
         };
-        let name = self.rest().jobs.insert(Job::Read(job));
+        let name = self.state().jobs.insert(Job::Read(job));
         self.ask_replicas(cx, name);
     }
 
     /// Asks the replicas that were not asked yet. The job ends if there are none.
     pub(super) fn ask_replicas(&mut self, cx: &mut Cx<'_>, name: u32) {
-        let Some(Job::Read(mut job)) = self.rest().jobs.get(name).cloned() else {
+        let Some(Job::Read(mut job)) = self.state().jobs.get(name).cloned() else {
             return;
         };
         let mut by_node: Vec<(NodeId, Vec<Key>)> = Vec::new();
@@ -94,10 +94,10 @@ impl Overlay {
         job.waiting = by_node.len() as u32;
         let is_over = by_node.is_empty() || job.rounds > ROUNDS_MAX;
         if is_over {
-            self.rest().jobs.remove(name);
+            self.state().jobs.remove(name);
             return self.end_read(cx, job);
         }
-        *self.rest().jobs.get_mut(name).expect("just seen") = Job::Read(job);
+        *self.state().jobs.get_mut(name).expect("just seen") = Job::Read(job);
         for (node, keys) in by_node {
             let body = Body::Fetch { exchange: 0, keys: keys.into() };
             self.ask(cx, node, Cause::Job(name), 0, None, body);
@@ -117,7 +117,7 @@ impl Overlay {
                 }
                 Some(_) => self.removed_under(cx, key),
                 // A node that may hold the record did not answer.
-                None if job.untold.contains(&key) => Answer::Busy,
+                None if job.unanswered.contains(&key) => Answer::Busy,
                 None => self.nothing_under(cx, key, is_settled),
             };
             (key, answer)
@@ -146,7 +146,7 @@ impl Overlay {
                 }
             }
         }
-        self.tell(cx, from, Body::Fetched { exchange, records, is_whole });
+        self.send(cx, from, Body::Fetched { exchange, records, is_whole });
     }
 
     pub(super) fn receive_fetched(
@@ -175,11 +175,11 @@ impl Overlay {
         let Cause::Job(name) = exchange.cause else {
             return;
         };
-        if let Some(Job::Read(job)) = self.rest().jobs.get_mut(name) {
+        if let Some(Job::Read(job)) = self.state().jobs.get_mut(name) {
             job.waiting -= 1;
             job.found.extend(homeless);
             if !is_whole {
-                job.untold.extend(keys.iter().filter(|&&key| key > last));
+                job.unanswered.extend(keys.iter().filter(|&&key| key > last));
             }
             if job.waiting == 0 {
                 self.ask_replicas(cx, name);

@@ -14,7 +14,7 @@ pub(super) struct ReadJob {
     // Found, but not stored here for lack of room.
     pub(super) found: Vec<Record>,
     // Requested, and not answered.
-    pub(super) untold: Vec<Key>,
+    pub(super) unanswered: Vec<Key>,
     pub(super) waiting: u32,
     pub(super) rounds: u8,
 }

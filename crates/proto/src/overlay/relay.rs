@@ -29,7 +29,7 @@ impl Overlay {
     pub(super) fn receive_route(&mut self, cx: &mut Cx<'_>, from: NodeId, mut route: Route) {
         let exchange = route.exchange;
         cx.count(counter_for(&route.purpose, counters::ACK), 1);
-        self.tell_uncounted(cx, from, Body::Ack { exchange });
+        self.send_uncounted(cx, from, Body::Ack { exchange });
         if !self.is_new(from, exchange) {
             return cx.count(counters::DUPLICATE, 1);
         }
@@ -84,7 +84,7 @@ impl Overlay {
     /// The first step of a bundle: straight to the node that claimed to be responsible, if one is
     /// known. If the claim is outdated, that node forwards the bundle.
     pub(super) fn advance_by_ranges(&mut self, cx: &mut Cx<'_>, route: Route) {
-        let ranges = &self.rest().ranges;
+        let ranges = &self.state().ranges;
         let (mut known, mut unknown) = (BTreeMap::<NodeId, Vec<_>>::new(), Vec::new());
         for &target in route.targets.iter() {
             match ranges.node(target.key) {
@@ -205,13 +205,13 @@ impl Overlay {
         payload: &Payload,
     ) {
         let forget_after = cx.shared.answer_within * (u32::from(cx.shared.attempts) + 1);
-        let (now, delivered) = (cx.now, &mut self.rest().delivered);
+        let (now, delivered) = (cx.now, &mut self.state().delivered);
         delivered.retain(|&(_, _, _, until)| until > now);
         let mut fresh = Vec::new();
         for key in keys {
-            let is_told =
-                delivered.iter().any(|&(by, of, told, _)| (by, of, told) == (origin, tag, key));
-            if !is_told {
+            let is_delivered =
+                delivered.iter().any(|&(by, of, known, _)| (by, of, known) == (origin, tag, key));
+            if !is_delivered {
                 fresh.push(key);
                 delivered.push((origin, tag, key, now + forget_after));
             }
@@ -246,7 +246,7 @@ impl Overlay {
         let range = range.map(Box::new);
         if RESULT_HEAD_BYTES + total <= cx.datagram_bytes_max {
             cx.count(counter, 1);
-            return self.tell_uncounted(cx, initiator, Body::Result { tag, answers, range });
+            return self.send_uncounted(cx, initiator, Body::Result { tag, answers, range });
         }
         let largest = answers.iter().map(bytes_of).max().unwrap_or(0);
         let bytes_max = list_bytes_max(cx, RESULT_HEAD_BYTES, total, largest);
@@ -256,13 +256,13 @@ impl Overlay {
             left = rest;
             let (answers, range) = (these.to_vec(), range.clone());
             cx.count(counter, 1);
-            self.tell_uncounted(cx, initiator, Body::Result { tag, answers, range });
+            self.send_uncounted(cx, initiator, Body::Result { tag, answers, range });
         }
     }
 
     /// Bytes that addresses add to a bundle, about; none in the simulator.
     pub(super) fn address_bytes(&self) -> usize {
-        let address = self.rest_if_any().map_or(0, |rest| rest.address.len());
+        let address = self.state_if_any().map_or(0, |state| state.address.len());
         if address == 0 { 0 } else { 2 + 2 * (5 + address) + 32 }
     }
 

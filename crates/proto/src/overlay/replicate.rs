@@ -101,17 +101,17 @@ impl Overlay {
         write: u64,
         items: &[PutItem],
     ) {
-        let rest = self.rest();
+        let state = self.state();
         let is_same = |job: &Job| match job {
             Job::Write(job) => (job.from, job.exchange) == (from, exchange),
             Job::Read(_) => false,
         };
         // Parts of an own request may come one after the other, under its one name.
-        if from != cx.node && rest.jobs.iter().any(|(_, job)| is_same(job)) {
+        if from != cx.node && state.jobs.iter().any(|(_, job)| is_same(job)) {
             cx.count(counters::DUPLICATE, 1);
             return self.give_put_answers(cx, from, exchange, Vec::new());
         }
-        if rest.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
+        if state.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
             cx.count(counters::JOBS_FULL, 1);
             let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
             return self.give_put_answers(cx, from, exchange, answers);
@@ -144,7 +144,7 @@ impl Overlay {
         if job.items.iter().all(|item| item.record.is_none()) {
             return self.end_write(cx, job);
         }
-        let name = self.rest().jobs.insert(Job::Write(job));
+        let name = self.state().jobs.insert(Job::Write(job));
         self.spread(cx, name);
     }
 
@@ -192,7 +192,7 @@ impl Overlay {
 
     /// Sends copies to replicas that do not hold them yet. The job ends once all do.
     fn spread(&mut self, cx: &mut Cx<'_>, name: u32) {
-        let Some(Job::Write(mut job)) = self.rest().jobs.remove(name) else {
+        let Some(Job::Write(mut job)) = self.state().jobs.remove(name) else {
             return;
         };
         job.rounds += 1;
@@ -231,7 +231,7 @@ impl Overlay {
             }
         }
         job.waiting = messages.len() as u32;
-        let name = self.rest().jobs.insert(Job::Write(job));
+        let name = self.state().jobs.insert(Job::Write(job));
         for (node, records) in messages {
             let body = Body::Copy { exchange: 0, records };
             self.ask(cx, node, Cause::Job(name), 0, None, body);
@@ -254,7 +254,7 @@ impl Overlay {
             self.put_answered(cx, exchange, &answers);
         } else {
             let answers = answers.into_iter().map(|(_, answer)| answer).collect();
-            self.tell(cx, to, Body::PutReply { exchange, answers });
+            self.send(cx, to, Body::PutReply { exchange, answers });
         }
     }
 
@@ -327,7 +327,7 @@ impl Overlay {
         let Cause::Job(name) = exchange.cause else {
             return self.copies_held(cx, from, records, answers);
         };
-        let Some(Job::Write(mut job)) = self.rest().jobs.get(name).cloned() else {
+        let Some(Job::Write(mut job)) = self.state().jobs.get(name).cloned() else {
             return;
         };
         job.waiting -= 1;
@@ -335,7 +335,7 @@ impl Overlay {
             self.copy_answered(cx, &mut job, from, record, *answer);
         }
         let is_over = job.waiting == 0;
-        *self.rest().jobs.get_mut(name).expect("just seen") = Job::Write(job);
+        *self.state().jobs.get_mut(name).expect("just seen") = Job::Write(job);
         if is_over {
             self.spread(cx, name);
         }
@@ -387,7 +387,7 @@ impl Overlay {
 
     /// A replica did not answer, and counts as failed.
     pub(super) fn copy_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, _: NodeId, body: &Body) {
-        match (self.rest().jobs.get_mut(name), body) {
+        match (self.state().jobs.get_mut(name), body) {
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
                 if job.waiting == 0 {
@@ -396,7 +396,7 @@ impl Overlay {
             }
             (Some(Job::Read(job)), Body::Fetch { keys, .. }) => {
                 job.waiting -= 1;
-                job.untold.extend(keys.iter());
+                job.unanswered.extend(keys.iter());
                 if job.waiting == 0 {
                     self.ask_replicas(cx, name);
                 }
@@ -417,7 +417,7 @@ impl Overlay {
                 cx.count(counters::BAD_RECORD, 1);
             }
         }
-        self.rest().sync.hurry();
+        self.state().sync.hurry();
     }
 }
 

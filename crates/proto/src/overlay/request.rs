@@ -172,7 +172,7 @@ impl Overlay {
         {
             return Err(RejectReason::TooLarge);
         }
-        let requests = self.rest_if_any().map_or(0, |rest| rest.requests.len());
+        let requests = self.state_if_any().map_or(0, |state| state.requests.len());
         if requests >= REQUESTS_MAX {
             return Err(RejectReason::Busy);
         }
@@ -191,10 +191,10 @@ impl Overlay {
     ) -> u32 {
         let due_at = cx.now + cx.shared.answer_within;
         let give_up_at = cx.now + cx.shared.answer_within * cx.shared.attempts.into();
-        let rest = self.rest();
-        rest.requests.set_first_generation(u32::from((cx.incarnation >> 16) as u16));
+        let state = self.state();
+        state.requests.set_first_generation(u32::from((cx.incarnation >> 16) as u16));
         let is_write = !items.is_empty();
-        rest.writes += u32::from(is_write);
+        state.writes += u32::from(is_write);
         let slot = |key| Slot { key, state: State::Seeking, why: FailReason::TimedOut };
         let request = Request {
             owner,
@@ -207,10 +207,10 @@ impl Overlay {
             open: keys.len(),
             slots: keys.into_iter().map(slot).collect(),
             items,
-            write: rest.writes,
+            write: state.writes,
             asked: Vec::new(),
         };
-        let name = rest.requests.insert(request);
+        let name = state.requests.insert(request);
         self.seek(cx, name);
         self.arm(cx);
         name
@@ -218,7 +218,7 @@ impl Overlay {
 
     /// Looks up all keys that are sought.
     fn seek(&mut self, cx: &mut Cx<'_>, name: u32) {
-        let Some(request) = self.rest().requests.get(name) else {
+        let Some(request) = self.state().requests.get(name) else {
             return;
         };
         let walk = cx.shared.algorithm.first_walk();
@@ -280,15 +280,15 @@ impl Overlay {
         let is_mine = tag_of_request == tag(cx, name);
         let (has_ranges, ranges_max) = (cx.shared.has_ranges, RANGES_MAX);
         let retry_at = cx.now + RETRY_AFTER;
-        let rest = self.rest();
+        let state = self.state();
         if has_ranges
             && is_mine
             && from != cx.node
             && let Some((first, last)) = range
         {
-            rest.ranges.learn(first, last, from, ranges_max);
+            state.ranges.learn(first, last, from, ranges_max);
         }
-        let Some(request) = rest.requests.get_mut(name).filter(|_| is_mine) else {
+        let Some(request) = state.requests.get_mut(name).filter(|_| is_mine) else {
             return cx.count(counters::STALE, 1);
         };
         let mut outcomes = Vec::new();
@@ -362,12 +362,12 @@ impl Overlay {
         name: u32,
         outcomes: Vec<(Key, Outcome)>,
     ) {
-        let Some(request) = self.rest().requests.get(name) else {
+        let Some(request) = self.state().requests.get(name) else {
             return;
         };
         let (owner, open) = (request.owner, request.open);
         if open == 0 {
-            self.rest().requests.remove(name);
+            self.state().requests.remove(name);
         }
         if outcomes.is_empty() {
             return;
@@ -385,7 +385,7 @@ impl Overlay {
     /// under way.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_>, name: u32) {
         let now = cx.now;
-        let Some(request) = self.rest().requests.get_mut(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
         let is_seeking = request.slots.iter().any(|slot| slot.state == State::Seeking);
@@ -401,10 +401,10 @@ impl Overlay {
 
     /// Repeats requests that have been open for too long, or gives them up.
     pub(super) fn handle_requests_due(&mut self, cx: &mut Cx<'_>) {
-        let Some(rest) = self.rest_if_any() else {
+        let Some(state) = self.state_if_any() else {
             return;
         };
-        let due = rest.requests.iter().filter(|(_, request)| request.due_at <= cx.now);
+        let due = state.requests.iter().filter(|(_, request)| request.due_at <= cx.now);
         let due: Vec<u32> = due.map(|(name, _)| name).collect();
         for name in due {
             self.try_again(cx, name);
@@ -414,7 +414,7 @@ impl Overlay {
     fn try_again(&mut self, cx: &mut Cx<'_>, name: u32) {
         let (now, attempts) = (cx.now, cx.shared.attempts);
         let answer_within = cx.shared.answer_within;
-        let Some(request) = self.rest().requests.get_mut(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
         // A request that an answer has put off has not failed.
@@ -462,12 +462,12 @@ impl Overlay {
 
     /// Gives up all requests: the node is no longer a member.
     pub(super) fn fail_requests(&mut self, cx: &mut Cx<'_>) {
-        let Some(rest) = self.rest_if_any() else {
+        let Some(state) = self.state_if_any() else {
             return;
         };
-        let names: Vec<u32> = rest.requests.iter().map(|(name, _)| name).collect();
+        let names: Vec<u32> = state.requests.iter().map(|(name, _)| name).collect();
         for name in names {
-            let Some(request) = self.rest().requests.remove(name) else {
+            let Some(request) = self.state().requests.remove(name) else {
                 continue;
             };
             let open = request.slots.iter().filter(|slot| slot.state != State::Done);

@@ -5,7 +5,7 @@ use crate::core::NodeId;
 
 /// The routing table of one algorithm at one node, and what keeps it right.
 ///
-/// It sends nothing: it returns [`Chore`]s where messages are needed, and the caller passes the
+/// It sends nothing: it returns [`RouterAction`]s where messages are needed, and the caller passes the
 /// answers back in. The same calls in the same order give the same table. [`Any`], so that a
 /// checker can look at the table of a known algorithm.
 pub trait Router: Any + Send + Sync {
@@ -40,29 +40,35 @@ pub trait Router: Any + Send + Sync {
     /// A node does not answer. It is no longer in the table afterwards.
     fn forget(&mut self, node: NodeId);
 
-    /// Chores of one turn of upkeep. Turns are numbered from 0, when the node has just become a
+    /// Actions of one turn of upkeep. Turns are numbered from 0, when the node has just become a
     /// member; the table is right some turns after the last join or failure.
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>);
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>);
 
-    /// What this table answers to a node that asks.
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>);
+    /// Appends this table's answer to a query of another node.
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>);
 
     /// The nodes whose arrival or departure changes this node's range of keys, or the replica set
     /// of that range, `copies` nodes in all.
     fn bordering(&self, _copies: usize, out: &mut Vec<NodeId>) {
-        self.tell(Topic::Neighbours, out);
+        self.answer_query(TableQuery::Neighbours, out);
     }
 
     /// Takes the answer of another node. [`Router::learn`] takes the fact that it was heard from.
-    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>);
+    fn on_answer(
+        &mut self,
+        from: NodeId,
+        query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    );
 
-    /// The result of [`Chore::Find`]: the node responsible for the key. A joiner asks another node
+    /// The result of [`RouterAction::Find`]: the node responsible for the key. A joiner asks another node
     /// to look up its own key, and begins with the node that was found.
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>);
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>);
 
-    /// Another node considers itself this one's neighbour ([`Chore::Notify`]). The router asks the
+    /// Another node considers itself this one's neighbour ([`RouterAction::Notify`]). The router asks the
     /// nodes whose answers it needs to verify that.
-    fn notified(&mut self, by: NodeId, out: &mut Vec<Chore>);
+    fn on_notify(&mut self, by: NodeId, out: &mut Vec<RouterAction>);
 
     /// True if the table has its place among other nodes. A node that has no place, or lost it,
     /// answers no requests, takes no messages, and joins again: two such nodes that helped each
@@ -115,18 +121,18 @@ impl Step {
 /// An action that a table requests. It may request the same again before it is done: doing it once
 /// is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chore {
+pub enum RouterAction {
     /// Ask a node. It counts as failed if it does not answer.
-    Ask(NodeId, Topic),
+    Ask(NodeId, TableQuery),
     /// Find the node responsible for a key.
     Find(Key),
     /// Tell a node that this one exists and may be its neighbour.
     Notify(NodeId),
 }
 
-/// What one node asks another about its table.
+/// A query of one node about the table of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
+pub enum TableQuery {
     /// Its nearest neighbours: what a joiner beside it needs. On a ring the predecessor, or the
     /// node itself if it knows none, and then the successors in order.
     Neighbours,

@@ -65,7 +65,7 @@ impl Overlay {
             return;
         }
         let every = cx.shared.sync_every;
-        let sync = &mut self.rest().sync;
+        let sync = &mut self.state().sync;
         if sync.cursor.is_none() {
             let slowness = sync.slowness.max(1);
             let wait = if sync.is_hurried { Duration::ZERO } else { every * slowness };
@@ -78,9 +78,9 @@ impl Overlay {
             sync.confirmed.clear();
         }
         for _ in 0..PAGES {
-            let cursor = self.rest().sync.cursor;
+            let cursor = self.state().sync.cursor;
             let (page, next) = self.store_mut().page(cursor, PAGE, now);
-            self.rest().sync.cursor = next;
+            self.state().sync.cursor = next;
             self.compare(cx, &page);
             if next.is_none() {
                 return;
@@ -107,7 +107,7 @@ impl Overlay {
         let mut nodes = Vec::new();
         self.router.bordering(cx.shared.copies(), &mut nodes);
         let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
-        let sync = &mut self.rest().sync;
+        let sync = &mut self.state().sync;
         if sync.neighbourhood != sum {
             sync.neighbourhood = sum;
             sync.changed_at = Some(cx.now);
@@ -118,7 +118,7 @@ impl Overlay {
     /// The neighbours are known to be the right ones: they need no time to settle.
     pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_>) {
         self.look_around(cx);
-        self.rest().sync.changed_at = None;
+        self.state().sync.changed_at = None;
     }
 
     /// True if the neighbours have been the same for as long as it takes to notice that one is gone
@@ -130,7 +130,7 @@ impl Overlay {
         }
         self.look_around(cx);
         let settle_after = self.settle_after(cx);
-        let changed_at = self.rest().sync.changed_at;
+        let changed_at = self.state().sync.changed_at;
         self.router.knows_its_part()
             && changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
     }
@@ -154,7 +154,7 @@ impl Overlay {
                 continue;
             }
             let replicas = self.other_replicas(cx, key);
-            let sync = &mut self.rest().sync;
+            let sync = &mut self.state().sync;
             if replicas.is_empty() {
                 let neighbourhood = sync.neighbourhood;
                 self.store_mut().settle(key, version, neighbourhood);
@@ -166,7 +166,7 @@ impl Overlay {
             }
         }
         for (node, entries) in by_node {
-            self.tell_summary(cx, node, &entries);
+            self.send_summary(cx, node, &entries);
         }
         if !of_others.is_empty() {
             let style = if self.is_member() { Style::Recursive } else { Style::Iterative };
@@ -184,17 +184,17 @@ impl Overlay {
                     by_node.entry(*node).or_default().push((*key, held.stamp.version));
                 }
                 (Outcome::Located(_), _) => {}
-                _ => self.rest().sync.hurry(),
+                _ => self.state().sync.hurry(),
             }
         }
         for (node, entries) in by_node {
-            self.tell_summary(cx, node, &entries);
+            self.send_summary(cx, node, &entries);
         }
     }
 
-    fn tell_summary(&mut self, cx: &mut Cx<'_>, node: NodeId, entries: &[(Key, Version)]) {
+    fn send_summary(&mut self, cx: &mut Cx<'_>, node: NodeId, entries: &[(Key, Version)]) {
         if !self.has_room(cx) {
-            return self.rest().sync.hurry();
+            return self.state().sync.hurry();
         }
         let total = ENTRY_BYTES * entries.len();
         let bytes_max = list_bytes_max(cx, SUMMARY_HEAD_BYTES, total, ENTRY_BYTES);
@@ -214,7 +214,7 @@ impl Overlay {
     ) {
         let (mut lacking, mut newer, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
         self.look_around(cx);
-        let neighbourhood = self.rest().sync.neighbourhood;
+        let neighbourhood = self.state().sync.neighbourhood;
         let (mut step, mut replicas): (Option<Step>, _) = (None, Vec::new());
         for (place, &(key, version)) in (0..).zip(entries) {
             let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
@@ -235,7 +235,7 @@ impl Overlay {
                 newer.push(place);
             }
         }
-        self.tell(cx, from, Body::SummaryReply { exchange, lacking, newer, surplus });
+        self.send(cx, from, Body::SummaryReply { exchange, lacking, newer, surplus });
     }
 
     pub(super) fn receive_summary_reply(
@@ -271,7 +271,7 @@ impl Overlay {
         }
         if !copies.is_empty() || !wanted.is_empty() {
             cx.count(counters::REPAIRED, (copies.len() + wanted.len()) as u64);
-            self.rest().sync.hurry();
+            self.state().sync.hurry();
         }
         if !wanted.is_empty() {
             let body = Body::Fetch { exchange: 0, keys: wanted.into() };
@@ -296,7 +296,7 @@ impl Overlay {
         for (record, answer) in records.iter().zip(answers) {
             match answer {
                 CopyAnswer::Held => self.confirmed(cx, record.key, record.stamp.version, from),
-                CopyAnswer::Newer(_) => self.rest().sync.hurry(),
+                CopyAnswer::Newer(_) => self.state().sync.hurry(),
                 CopyAnswer::OverQuota | CopyAnswer::Far => {}
             }
         }
@@ -304,7 +304,7 @@ impl Overlay {
 
     /// Another node holds a record of this age.
     fn confirmed(&mut self, cx: &mut Cx<'_>, key: Key, version: Version, by: NodeId) {
-        let sync = &mut self.rest().sync;
+        let sync = &mut self.state().sync;
         let neighbourhood = sync.neighbourhood;
         let Some((known, holders)) = sync.confirmed.get_mut(&key) else {
             return;
@@ -317,7 +317,7 @@ impl Overlay {
         }
         let holders = holders.clone();
         if self.other_replicas(cx, key).iter().all(|node| holders.contains(node)) {
-            self.rest().sync.confirmed.remove(&key);
+            self.state().sync.confirmed.remove(&key);
             self.store_mut().settle(key, version, neighbourhood);
         }
     }
@@ -329,7 +329,7 @@ impl Overlay {
         if self.is_member() && (is_mine || !self.is_settled(cx)) {
             // Two nodes consider themselves responsible, or this one does not know its range yet.
             // Wait until the tables are right.
-            return self.rest().sync.hurry();
+            return self.state().sync.hurry();
         }
         if self.store_mut().drop_record(key, version) {
             cx.count(counters::HANDED_OVER, 1);
@@ -342,11 +342,11 @@ impl Overlay {
     /// One more round of handing over, for a node that leaves, unless one is under way.
     pub(super) fn hand_over(&mut self, cx: &mut Cx<'_>) {
         let is_waiting = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Sync);
-        let is_seeking = self.rest_if_any().is_some_and(|rest| {
-            rest.requests.iter().any(|(_, request)| request.owner == Owner::Sync)
+        let is_seeking = self.state_if_any().is_some_and(|state| {
+            state.requests.iter().any(|(_, request)| request.owner == Owner::Sync)
         });
         if !is_waiting && !is_seeking {
-            self.rest().sync.hurry();
+            self.state().sync.hurry();
             self.sync(cx);
         }
     }

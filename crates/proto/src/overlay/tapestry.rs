@@ -3,7 +3,9 @@ use std::ops::Range;
 use super::cells::Cells;
 use super::oracle::parts;
 use super::pastry::cell_of;
-use super::{Algorithm, Chore, Hop, Key, Router, Space, Step, Topic, Walk, keep_nearest};
+use super::{
+    Algorithm, Hop, Key, Router, RouterAction, Space, Step, TableQuery, Walk, keep_nearest,
+};
 use crate::core::NodeId;
 
 /// Nodes in a cell of the routing table.
@@ -152,7 +154,13 @@ impl Tapestry {
 
     // A node that another one named may have failed: contact it before adding it. Wanted are all
     // nodes of rows kept in full, the first node of each cell, and some spares of one row.
-    fn consider(&self, from: NodeId, nodes: &[NodeId], spare: Option<u8>, out: &mut Vec<Chore>) {
+    fn consider(
+        &self,
+        from: NodeId,
+        nodes: &[NodeId],
+        spare: Option<u8>,
+        out: &mut Vec<RouterAction>,
+    ) {
         let cell_of = self.cell_of();
         // Search a list of cells, which needs no keys: most named nodes are known already.
         let cells: Vec<u16> = self.cells.all().iter().map(|&node| cell_of(node)).collect();
@@ -182,9 +190,13 @@ impl Tapestry {
             } else {
                 usize::from(room == CELL)
             };
-            let topic = if is_full { Topic::Row(row as u8, self.key()) } else { Topic::Neighbours };
+            let query = if is_full {
+                TableQuery::Row(row as u8, self.key())
+            } else {
+                TableQuery::Neighbours
+            };
             let asked = cell.iter().filter(|&&(_, node)| node != from).take(wanted);
-            out.extend(asked.map(|&(_, node)| Chore::Ask(node, topic)));
+            out.extend(asked.map(|&(_, node)| RouterAction::Ask(node, query)));
         }
     }
 }
@@ -229,13 +241,13 @@ impl Router for Tapestry {
         }
     }
 
-    fn upkeep(&mut self, turn: u64, out: &mut Vec<Chore>) {
+    fn upkeep(&mut self, turn: u64, out: &mut Vec<RouterAction>) {
         let entries = self.cells.all();
         // The nodes of rows kept in full keep the same row in full, so they need a new node too.
         if turn == 0 {
             let full = (0..self.rows()).filter(|&row| self.alike(row) < HOLDERS);
             let nodes = full.flat_map(|row| &entries[self.row(row)]);
-            out.extend(nodes.map(|&node| Chore::Notify(node)));
+            out.extend(nodes.map(|&node| RouterAction::Notify(node)));
         }
         let cell_of = self.cell_of();
         let mut ask = |place: usize, round: u64| {
@@ -245,8 +257,8 @@ impl Router for Tapestry {
             // use.
             let rows = u64::from(row) + u64::from(self.alike(row) < HOLDERS);
             out.push(match round.checked_rem(rows) {
-                Some(row) => Chore::Ask(node, Topic::Row(row as u8, self.key())),
-                None => Chore::Ask(node, Topic::Neighbours),
+                Some(row) => RouterAction::Ask(node, TableQuery::Row(row as u8, self.key())),
+                None => RouterAction::Ask(node, TableQuery::Neighbours),
             });
         };
         // One sweep, and one more node in turn, whose rows are requested in turn.
@@ -258,9 +270,9 @@ impl Router for Tapestry {
         }
     }
 
-    fn tell(&self, topic: Topic, out: &mut Vec<NodeId>) {
-        match topic {
-            Topic::Row(row, key) => {
+    fn answer_query(&self, query: TableQuery, out: &mut Vec<NodeId>) {
+        match query {
+            TableQuery::Row(row, key) => {
                 let shared = self.key().digits_shared(key);
                 let entries = match u32::from(row) {
                     row if row > shared => return,
@@ -270,25 +282,33 @@ impl Router for Tapestry {
                 };
                 out.extend(self.cells.all()[entries].iter().take(ANSWER));
             }
-            Topic::Neighbours => self.replicas(self.key(), HOLDERS, out),
-            Topic::Nearest(key) => self.replicas(key, HOLDERS, out),
+            TableQuery::Neighbours => self.replicas(self.key(), HOLDERS, out),
+            TableQuery::Nearest(key) => self.replicas(key, HOLDERS, out),
         }
     }
 
-    fn told(&mut self, from: NodeId, topic: Topic, nodes: &[NodeId], out: &mut Vec<Chore>) {
-        let spare = if let Topic::Row(row, _) = topic { Some(row) } else { None };
+    fn on_answer(
+        &mut self,
+        from: NodeId,
+        query: TableQuery,
+        nodes: &[NodeId],
+        out: &mut Vec<RouterAction>,
+    ) {
+        let spare = if let TableQuery::Row(row, _) = query { Some(row) } else { None };
         self.consider(from, nodes, spare, out);
     }
 
-    fn found(&mut self, key: Key, node: NodeId, out: &mut Vec<Chore>) {
+    fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>) {
         if key == self.key() && node != self.own {
             // It shares the first digits, so its first rows are this node's as well.
             let shared = key.digits_shared(self.space.key(node));
-            out.extend((0..=shared).map(|row| Chore::Ask(node, Topic::Row(row as u8, key))));
+            out.extend(
+                (0..=shared).map(|row| RouterAction::Ask(node, TableQuery::Row(row as u8, key))),
+            );
         }
     }
 
-    fn notified(&mut self, by: NodeId, _out: &mut Vec<Chore>) {
+    fn on_notify(&mut self, by: NodeId, _out: &mut Vec<RouterAction>) {
         self.learn(by);
     }
 

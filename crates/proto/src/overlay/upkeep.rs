@@ -12,8 +12,8 @@ use super::losses::Losses;
 use super::message::Body;
 use super::record::NODES_MAX;
 use super::request::{Kind, Owner};
-use super::{Chore, Key, Topic};
-use super::{Cx, Overlay, Rest, Timer};
+use super::{Cx, LazyState, Overlay, Timer};
+use super::{Key, RouterAction, TableQuery};
 use crate::core::{Instant, NodeId, mix};
 use crate::parts::deadline::Deadline;
 
@@ -46,7 +46,7 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     /// A node does not answer. It will be looked for.
-    pub(super) fn lose(&mut self, node: NodeId, now: Instant) {
+    pub(super) fn add_lost(&mut self, node: NodeId, now: Instant) {
         if self.is_looking_for(node) {
             return;
         }
@@ -94,7 +94,7 @@ pub(super) struct Joining {
     give_up_at: Instant,
     retry_at: Instant,
     // True once a member has answered.
-    is_told: bool,
+    is_answered: bool,
     // Nodes to notify once this node is a member: it may be their neighbour.
     notices: Vec<NodeId>,
 }
@@ -104,9 +104,9 @@ impl Overlay {
         if self.role != Role::Outside {
             return cx.count(counters::ALREADY_IN, 1);
         }
-        self.rest().address = address;
+        self.state().address = address;
         self.begin_membership(cx);
-        self.rest().losses = Losses::default();
+        self.state().losses = Losses::default();
         self.trust_neighbours(cx);
     }
 
@@ -121,18 +121,18 @@ impl Overlay {
         }
         self.role = Role::Joining;
         let give_up_at = cx.now + cx.shared.join_within;
-        let rest = self.rest();
-        rest.address = address;
-        rest.losses.hold_all_from(Instant::MAX);
-        rest.joining = Some(Joining {
+        let state = self.state();
+        state.address = address;
+        state.losses.hold_all_from(Instant::MAX);
+        state.joining = Some(Joining {
             seeds,
             next_seed: 0,
             give_up_at,
             retry_at: Instant::ZERO,
-            is_told: false,
+            is_answered: false,
             notices: Vec::new(),
         });
-        if rest.joining.as_ref().is_some_and(|joining| joining.seeds.is_empty()) {
+        if state.joining.as_ref().is_some_and(|joining| joining.seeds.is_empty()) {
             return self.arm(cx);
         }
         self.find_place(cx);
@@ -146,7 +146,7 @@ impl Overlay {
         if self.role != Role::Joining {
             return;
         }
-        let Some(joining) = &mut self.rest().joining else {
+        let Some(joining) = &mut self.state().joining else {
             return;
         };
         if joining.seeds.contains(&node) {
@@ -160,7 +160,7 @@ impl Overlay {
 
     /// The seed that is asked next.
     pub(super) fn next_seed(&mut self) -> Option<NodeId> {
-        let joining = self.rest().joining.as_mut()?;
+        let joining = self.state().joining.as_mut()?;
         let count = joining.seeds.len().max(1);
         let seed = joining.seeds.get(joining.next_seed % count).copied()?;
         joining.next_seed += 1;
@@ -176,7 +176,7 @@ impl Overlay {
 
     /// True if the node did not answer, or said goodbye, and has not answered since.
     pub(super) fn is_lost(&self, node: NodeId) -> bool {
-        self.rest_if_any().is_some_and(|rest| rest.losses.is_silent(node))
+        self.state_if_any().is_some_and(|state| state.losses.is_silent(node))
     }
 
     /// A node that did not answer was heard from: pings it at once. If messages of this node do not
@@ -196,10 +196,10 @@ impl Overlay {
         if exchange.cause == Cause::Lost {
             cx.count(counters::FOUND_AGAIN, 1);
             self.note_found(cx, from);
-            let rest = self.rest();
-            rest.upkeep.find_again(from);
-            rest.upkeep.hurry();
-            self.run(cx, &[Chore::Ask(from, Topic::Neighbours)]);
+            let state = self.state();
+            state.upkeep.find_again(from);
+            state.upkeep.hurry();
+            self.run(cx, &[RouterAction::Ask(from, TableQuery::Neighbours)]);
             // It may know nodes that this one does not know, and that do not know this one.
             let keys = vec![cx.shared.space.key(cx.node)];
             let owner = Owner::Merge(from);
@@ -212,7 +212,7 @@ impl Overlay {
         if let Some((_, Outcome::Located(node))) = outcomes.first()
             && *node != cx.node
         {
-            self.run(cx, &[Chore::Ask(*node, Topic::Neighbours)]);
+            self.run(cx, &[RouterAction::Ask(*node, TableQuery::Neighbours)]);
             self.table_found(cx, outcomes);
         }
     }
@@ -221,9 +221,9 @@ impl Overlay {
     fn find_place(&mut self, cx: &mut Cx<'_>) {
         let retry_at = cx.now + 2 * self.patience(cx.shared);
         self.router = cx.shared.router(cx.node);
-        if let Some(joining) = &mut self.rest().joining {
+        if let Some(joining) = &mut self.state().joining {
             joining.retry_at = retry_at;
-            joining.is_told = false;
+            joining.is_answered = false;
             joining.notices.clear();
         }
         let keys = vec![cx.shared.space.key(cx.node)];
@@ -240,7 +240,7 @@ impl Overlay {
     /// Goes on with joining if nothing is under way, from the beginning if need be.
     pub(super) fn handle_join_due(&mut self, cx: &mut Cx<'_>) {
         self.end_join(cx);
-        let Some(joining) = self.rest_if_any().and_then(|rest| rest.joining.as_ref()) else {
+        let Some(joining) = self.state_if_any().and_then(|state| state.joining.as_ref()) else {
             return;
         };
         let (give_up_at, retry_at) = (joining.give_up_at, joining.retry_at);
@@ -258,8 +258,8 @@ impl Overlay {
         let asks = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Table);
         let is_own = |owner| matches!(owner, Owner::Table | Owner::Join);
         let finds = self
-            .rest_if_any()
-            .is_some_and(|rest| rest.requests.iter().any(|(_, request)| is_own(request.owner)));
+            .state_if_any()
+            .is_some_and(|state| state.requests.iter().any(|(_, request)| is_own(request.owner)));
         !asks && !finds
     }
 
@@ -269,13 +269,13 @@ impl Overlay {
             return;
         }
         let has_joined = self.router.has_joined();
-        let joining = &mut self.rest().joining;
-        let Some(ended) = joining.take_if(|joining| joining.is_told && has_joined) else {
+        let joining = &mut self.state().joining;
+        let Some(ended) = joining.take_if(|joining| joining.is_answered && has_joined) else {
             return;
         };
         self.begin_membership(cx);
         for node in ended.notices {
-            self.tell(cx, node, Body::Notify);
+            self.send(cx, node, Body::Notify);
         }
         self.turn(cx);
     }
@@ -283,10 +283,10 @@ impl Overlay {
     fn begin_membership(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Member;
         let whole_from = cx.now + self.repair_after(cx);
-        let rest = self.rest();
-        rest.upkeep.turn = 0;
-        rest.sync.hurry();
-        rest.losses.hold_all_from(whole_from);
+        let state = self.state();
+        state.upkeep.turn = 0;
+        state.sync.hurry();
+        state.losses.hold_all_from(whole_from);
         cx.deliver(Event::Joined);
         self.begin_upkeep(cx);
     }
@@ -296,7 +296,7 @@ impl Overlay {
         let Some(every) = cx.shared.upkeep_every else {
             return;
         };
-        let upkeep = &mut self.rest().upkeep;
+        let upkeep = &mut self.state().upkeep;
         upkeep.hurry();
         if !upkeep.timer.is_armed() {
             let after = every.mul_f64(cx.rng.unit());
@@ -308,12 +308,12 @@ impl Overlay {
         let Some(every) = cx.shared.upkeep_every else {
             return;
         };
-        if !self.rest().upkeep.timer.fired(cx.now) || !self.is_member() {
+        if !self.state().upkeep.timer.fired(cx.now) || !self.is_member() {
             return;
         }
         // A tenth more or less, so that nodes that began together do not go on together.
         let after = every.mul_f64(0.9 + 0.2 * cx.rng.unit());
-        let upkeep = &mut self.rest().upkeep;
+        let upkeep = &mut self.state().upkeep;
         upkeep.timer.set_after(cx, after, Timer::Upkeep);
         if upkeep.skip > 0 {
             upkeep.skip -= 1;
@@ -337,7 +337,7 @@ impl Overlay {
         });
         let now = cx.now;
         let is_alone = !self.router.has_joined();
-        let Rest { upkeep, losses, .. } = self.rest();
+        let LazyState { upkeep, losses, .. } = self.state();
         let count = if is_alone { LOST_IF_ALONE } else { 1 };
         let lost: Vec<NodeId> =
             (0..count).map_while(|_| upkeep.next_lost(now, is_alone, losses)).collect();
@@ -350,48 +350,48 @@ impl Overlay {
         for node in lost {
             self.ask(cx, node, Cause::Lost, 0, None, Body::Ping { exchange: 0 });
         }
-        let mut chores = Vec::new();
-        self.router.upkeep(turn, &mut chores);
-        self.run(cx, &chores);
+        let mut actions = Vec::new();
+        self.router.upkeep(turn, &mut actions);
+        self.run(cx, &actions);
         self.review_addresses(cx, nodes);
     }
 
-    /// Carries out the chores of the table.
-    pub(super) fn run(&mut self, cx: &mut Cx<'_>, chores: &[Chore]) {
-        if chores.is_empty() {
+    /// Carries out the actions of the table.
+    pub(super) fn run(&mut self, cx: &mut Cx<'_>, actions: &[RouterAction]) {
+        if actions.is_empty() {
             return;
         }
         let is_member = self.is_member();
-        let (mut asked, mut topics) = self.asked();
-        for &chore in chores {
+        let (mut asked, mut queries) = self.asked();
+        for &action in actions {
             if !self.has_room(cx) {
                 return;
             }
-            match chore {
-                Chore::Ask(node, _) | Chore::Notify(node) if node == cx.node => {}
-                Chore::Ask(node, topic) => {
-                    let mut places = asked.iter().zip(&topics);
-                    if places.any(|(&other, of)| other == node && *of == topic) {
+            match action {
+                RouterAction::Ask(node, _) | RouterAction::Notify(node) if node == cx.node => {}
+                RouterAction::Ask(node, query) => {
+                    let mut places = asked.iter().zip(&queries);
+                    if places.any(|(&other, of)| other == node && *of == query) {
                         continue;
                     }
                     asked.push(node);
-                    topics.push(topic);
-                    let body = Body::Ask { exchange: 0, is_member, topic };
+                    queries.push(query);
+                    let body = Body::Ask { exchange: 0, is_member, query };
                     self.tell_missing(cx, node);
                     self.ask(cx, node, Cause::Table, 0, None, body);
                 }
-                Chore::Notify(node) if is_member => self.tell(cx, node, Body::Notify),
+                RouterAction::Notify(node) if is_member => self.send(cx, node, Body::Notify),
                 // Defer the notice: no node may take this one for a member before it is one.
-                Chore::Notify(node) => {
-                    if let Some(joining) = &mut self.rest().joining
+                RouterAction::Notify(node) => {
+                    if let Some(joining) = &mut self.state().joining
                         && !joining.notices.contains(&node)
                     {
                         joining.notices.push(node);
                     }
                 }
-                Chore::Find(key) if self.is_finding(key) => {}
-                Chore::Find(key) => {
-                    if self.rest().requests.len() >= REQUESTS_MAX {
+                RouterAction::Find(key) if self.is_finding(key) => {}
+                RouterAction::Find(key) => {
+                    if self.state().requests.len() >= REQUESTS_MAX {
                         cx.count(counters::REQUESTS_FULL, 1);
                         continue;
                     }
@@ -403,10 +403,10 @@ impl Overlay {
         }
     }
 
-    /// The open requests for the table: nodes and topics.
-    fn asked(&self) -> (Vec<NodeId>, Vec<Topic>) {
+    /// The open requests for the table: nodes and queries.
+    fn asked(&self) -> (Vec<NodeId>, Vec<TableQuery>) {
         let asks = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.body {
-            Body::Ask { topic, .. } => Some((exchange.to, topic)),
+            Body::Ask { query, .. } => Some((exchange.to, query)),
             _ => None,
         });
         asks.unzip()
@@ -414,21 +414,21 @@ impl Overlay {
 
     /// True if a look-up of this key alone is open for the table.
     fn is_finding(&self, key: Key) -> bool {
-        self.rest_if_any().is_some_and(|rest| {
-            rest.requests.iter().any(|(_, request)| {
+        self.state_if_any().is_some_and(|state| {
+            state.requests.iter().any(|(_, request)| {
                 request.owner == Owner::Table && request.slots.iter().all(|slot| slot.key == key)
             })
         })
     }
 
     pub(super) fn table_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
-        let mut chores = Vec::new();
+        let mut actions = Vec::new();
         for (key, outcome) in outcomes {
             if let Outcome::Located(node) = outcome {
-                self.router.found(*key, *node, &mut chores);
+                self.router.on_found(*key, *node, &mut actions);
             }
         }
-        self.run(cx, &chores);
+        self.run(cx, &actions);
         self.end_join(cx);
     }
 
@@ -438,7 +438,7 @@ impl Overlay {
         from: NodeId,
         exchange: u32,
         is_member: bool,
-        topic: Topic,
+        query: TableQuery,
     ) {
         if is_member {
             self.heard(cx, from);
@@ -447,13 +447,13 @@ impl Overlay {
             self.note_empty(cx, from);
         }
         let mut nodes = Vec::new();
-        self.router.tell(topic, &mut nodes);
+        self.router.answer_query(query, &mut nodes);
         nodes.truncate(NODES_MAX);
         self.tell_missing(cx, from);
-        self.tell(cx, from, Body::Told { exchange, nodes });
+        self.send(cx, from, Body::Answer { exchange, nodes });
     }
 
-    pub(super) fn receive_told(
+    pub(super) fn receive_answer(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -463,31 +463,31 @@ impl Overlay {
         let Some(exchange) = self.answered(cx, from, exchange) else {
             return;
         };
-        let Body::Ask { topic, .. } = exchange.body else {
+        let Body::Ask { query, .. } = exchange.body else {
             return cx.count(counters::BAD_ANSWER, 1);
         };
-        let mut chores = Vec::new();
+        let mut actions = Vec::new();
         self.note_answer(cx, from);
         let now = cx.now;
-        self.rest().losses.note_named(nodes, now);
-        match topic {
+        self.state().losses.note_named(nodes, now);
+        match query {
             // The first is the predecessor, or none.
-            Topic::Neighbours => self.router.told(from, topic, nodes, &mut chores),
+            TableQuery::Neighbours => self.router.on_answer(from, query, nodes, &mut actions),
             // Nodes that do not answer must not return by hearsay: nodes that name them to each
             // other would never forget them.
-            Topic::Nearest(_) | Topic::Row(..) => {
+            TableQuery::Nearest(_) | TableQuery::Row(..) => {
                 let (lost, nodes): (Vec<NodeId>, Vec<NodeId>) =
                     nodes.iter().partition(|&&node| self.is_lost(node));
-                self.router.told(from, topic, &nodes, &mut chores);
+                self.router.on_answer(from, query, &nodes, &mut actions);
                 for node in lost {
                     self.look_for(cx, node);
                 }
             }
         }
-        if let Some(joining) = &mut self.rest().joining {
-            joining.is_told = true;
+        if let Some(joining) = &mut self.state().joining {
+            joining.is_answered = true;
         }
-        self.run(cx, &chores);
+        self.run(cx, &actions);
         self.end_join(cx);
     }
 
@@ -500,9 +500,9 @@ impl Overlay {
         if self.is_lost(from) {
             return self.look_for(cx, from);
         }
-        let mut chores = Vec::new();
-        self.router.notified(from, &mut chores);
-        self.run(cx, &chores);
+        let mut actions = Vec::new();
+        self.router.on_notify(from, &mut actions);
+        self.run(cx, &actions);
     }
 
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
@@ -517,12 +517,12 @@ impl Overlay {
                 let mut nodes = Vec::new();
                 self.router.contacts(&mut nodes);
                 for &node in nodes.iter().take(GOODBYES_MAX) {
-                    self.tell(cx, node, Body::Goodbye);
+                    self.send(cx, node, Body::Goodbye);
                 }
                 self.fail_requests(cx);
                 self.role = Role::Leaving;
                 let leave_by = cx.now + cx.shared.leave_within;
-                self.rest().leave_by = leave_by;
+                self.state().leave_by = leave_by;
                 self.hand_over(cx);
                 self.arm(cx);
             }
@@ -536,9 +536,9 @@ impl Overlay {
         self.hand_over(cx);
         let is_empty = self.store.as_ref().is_none_or(|store| store.is_empty());
         let is_alone = self.any_contact(cx).is_none();
-        let rest = self.rest();
-        let is_done = (is_empty || is_alone) && rest.jobs.len() == 0;
-        if is_done || cx.now >= rest.leave_by {
+        let state = self.state();
+        let is_done = (is_empty || is_alone) && state.jobs.len() == 0;
+        if is_done || cx.now >= state.leave_by {
             self.go_outside(cx);
             cx.deliver(Event::Left);
         }
@@ -559,13 +559,13 @@ impl Overlay {
         let exchanges = std::mem::take(&mut self.exchanges);
         // Late answers to earlier exchanges must not match later ones.
         self.exchanges.set_first_generation(exchanges.unused_generation());
-        let rest = self.rest();
-        rest.joining = None;
-        rest.guides.clear();
-        let jobs = std::mem::take(&mut rest.jobs);
-        rest.jobs.set_first_generation(jobs.unused_generation());
-        rest.sync = Default::default();
-        rest.losses = Losses::default();
-        rest.persisting.drop_answers();
+        let state = self.state();
+        state.joining = None;
+        state.guides.clear();
+        let jobs = std::mem::take(&mut state.jobs);
+        state.jobs.set_first_generation(jobs.unused_generation());
+        state.sync = Default::default();
+        state.losses = Losses::default();
+        state.persisting.drop_answers();
     }
 }

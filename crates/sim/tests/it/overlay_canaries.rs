@@ -95,7 +95,7 @@ impl Sabotage {
             (Body::Result { answers, .. }, Bug::FlipValue | Bug::ReadOld) => {
                 answers.iter_mut().for_each(|(key, answer)| self.spoil(*key, answer));
             }
-            (Body::Told { nodes, .. }, Bug::SkipNode) => nodes.retain(|&node| node != IGNORED),
+            (Body::Answer { nodes, .. }, Bug::SkipNode) => nodes.retain(|&node| node != IGNORED),
             _ => {}
         }
         cx.send(to, lane, message);
@@ -183,7 +183,7 @@ impl Tamper<Overlay> for Sabotage {
         }
         let is_late = cx.now > at(1500);
         let is_deaf = self.bug == Bug::DeafTable && is_late;
-        usize::from(!is_deaf || !matches!(message.body, Body::Told { .. } | Body::Notify))
+        usize::from(!is_deaf || !matches!(message.body, Body::Answer { .. } | Body::Notify))
     }
 
     fn fires(&mut self, overlay: &mut Overlay, cx: &mut Cx<'_>, _: Timer) -> bool {

@@ -18,27 +18,31 @@ fn absurd_answers_do_no_harm<R: Checked>() {
                 vec![other, node, other, node],
                 (0..500).map(|n| NodeId((n * 7919) % count.max(2))).collect(),
             ];
-            let topics = [Topic::Neighbours, Topic::Row(0, key), Topic::Row(255, key)]
-                .into_iter()
-                .chain([key, Key::ZERO, Key::MAX, key.shifted_left(1)].map(Topic::Nearest));
-            for topic in topics {
+            let queries =
+                [TableQuery::Neighbours, TableQuery::Row(0, key), TableQuery::Row(255, key)]
+                    .into_iter()
+                    .chain(
+                        [key, Key::ZERO, Key::MAX, key.shifted_left(1)].map(TableQuery::Nearest),
+                    );
+            for query in queries {
                 for list in &lists {
                     for from in [other, node, NodeId(count)] {
                         let router = net.nodes.get_mut(&node).expect("one of them");
                         let mut out = Vec::new();
-                        router.told(from, topic, list, &mut out);
-                        router.found(key, from, &mut out);
-                        router.found(Key::MAX, from, &mut out);
-                        router.notified(node, &mut out);
+                        router.on_answer(from, query, list, &mut out);
+                        router.on_found(key, from, &mut out);
+                        router.on_found(Key::MAX, from, &mut out);
+                        router.on_notify(node, &mut out);
                         router.learn(node);
                         router.check_form(net.space, node);
-                        for chore in &out {
-                            if let Chore::Ask(whom, _) | Chore::Notify(whom) = chore {
+                        for action in &out {
+                            if let RouterAction::Ask(whom, _) | RouterAction::Notify(whom) = action
+                            {
                                 assert_ne!(*whom, node, "{} asks itself", R::ALGORITHM);
                             }
                         }
-                        let mut told = Vec::new();
-                        router.tell(topic, &mut told);
+                        let mut nodes = Vec::new();
+                        router.answer_query(query, &mut nodes);
                     }
                 }
             }
@@ -54,10 +58,13 @@ fn a_stranger_in_every_answer_is_not_taken_in<R: Checked>() {
     let strangers: Vec<NodeId> = (1000..1100).map(NodeId).collect();
     for node in (0..40).map(NodeId) {
         let key = net.space.key(node);
-        for topic in [Topic::Neighbours, Topic::Row(0, key), Topic::Nearest(key)] {
+        for query in [TableQuery::Neighbours, TableQuery::Row(0, key), TableQuery::Nearest(key)] {
             let from = NodeId((node.0 + 1) % 40);
             let mut out = Vec::new();
-            net.nodes.get_mut(&node).expect("one of them").told(from, topic, &strangers, &mut out);
+            net.nodes
+                .get_mut(&node)
+                .expect("one of them")
+                .on_answer(from, query, &strangers, &mut out);
             net.work(node, out);
         }
     }

@@ -1,4 +1,4 @@
-//! Routers driven without messages: a chore runs at once, and a node that asks a failed node
+//! Routers driven without messages: an action runs at once, and a node that asks a failed node
 //! forgets it.
 
 mod codec;
@@ -106,7 +106,7 @@ impl<R: Checked> Net<R> {
         if let Some(&via) = members.get(self.rng.below(members.len() as u32) as usize) {
             let key = self.space.key(node);
             let end = self.route(via, key).end;
-            router.found(key, end, &mut out);
+            router.on_found(key, end, &mut out);
         }
         self.nodes.insert(node, router);
         self.work(node, out);
@@ -210,48 +210,48 @@ impl<R: Checked> Net<R> {
         way.path.len() - 1
     }
 
-    fn work(&mut self, node: NodeId, chores: Vec<Chore>) {
-        let mut queue: VecDeque<(NodeId, Chore)> =
-            chores.into_iter().map(|chore| (node, chore)).collect();
+    fn work(&mut self, node: NodeId, actions: Vec<RouterAction>) {
+        let mut queue: VecDeque<(NodeId, RouterAction)> =
+            actions.into_iter().map(|action| (node, action)).collect();
         let mut done = 0;
-        while let Some((node, chore)) = queue.pop_front() {
+        while let Some((node, action)) = queue.pop_front() {
             done += 1;
-            assert!(done < 100_000, "{}: the chores of {node:?} have no end", R::ALGORITHM);
+            assert!(done < 100_000, "{}: the actions of {node:?} have no end", R::ALGORITHM);
             let mut out = Vec::new();
-            let whose = match chore {
-                Chore::Ask(whom, _) | Chore::Notify(whom) if whom == node => {
+            let whose = match action {
+                RouterAction::Ask(whom, _) | RouterAction::Notify(whom) if whom == node => {
                     panic!("{node:?} asks itself")
                 }
-                Chore::Ask(whom, topic) => {
+                RouterAction::Ask(whom, query) => {
                     self.asks += 1;
                     let mut answer = Vec::new();
                     if self.answers(whom) {
                         self.hear(whom, node);
-                        self.nodes[&whom].tell(topic, &mut answer);
+                        self.nodes[&whom].answer_query(query, &mut answer);
                         self.hear(node, whom);
                         let router = self.nodes.get_mut(&node).expect("it asked");
-                        router.told(whom, topic, &answer, &mut out);
+                        router.on_answer(whom, query, &answer, &mut out);
                     } else {
                         self.nodes.get_mut(&node).expect("it asked").forget(whom);
                     }
                     node
                 }
-                Chore::Find(key) => {
+                RouterAction::Find(key) => {
                     let end = self.route(node, key).end;
-                    self.nodes.get_mut(&node).expect("it asked").found(key, end, &mut out);
+                    self.nodes.get_mut(&node).expect("it asked").on_found(key, end, &mut out);
                     node
                 }
-                Chore::Notify(whom) => {
+                RouterAction::Notify(whom) => {
                     match self.nodes.get_mut(&whom) {
-                        Some(router) => router.notified(node, &mut out),
+                        Some(router) => router.on_notify(node, &mut out),
                         None => self.nodes.get_mut(&node).expect("it tells").forget(whom),
                     }
                     whom
                 }
             };
-            for chore in out.into_iter().map(|chore| (whose, chore)) {
-                if !queue.contains(&chore) {
-                    queue.push_back(chore);
+            for action in out.into_iter().map(|action| (whose, action)) {
+                if !queue.contains(&action) {
+                    queue.push_back(action);
                 }
             }
         }

@@ -103,7 +103,7 @@ fn founder_and_joiners_at_once<R: Checked>() {
     for node in (1..30).map(NodeId) {
         let mut router = R::new(net.space, node, Shape::default());
         let mut out = Vec::new();
-        router.found(net.space.key(node), NodeId(0), &mut out);
+        router.on_found(net.space.key(node), NodeId(0), &mut out);
         net.nodes.insert(node, router);
         net.work(node, out);
     }

@@ -16,8 +16,8 @@ fn tell(net: &mut Net, from: u32, about: u32, address: &'static str) -> Vec<(Nod
 }
 
 fn known(net: &Net, about: u32) -> &Bytes {
-    let rest = net.nodes[&n(1)].rest_if_any().expect("it was told something");
-    &rest.addresses[&n(about)].address
+    let state = net.nodes[&n(1)].state_if_any().expect("it has received an address");
+    &state.addresses[&n(about)].address
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn member_with_address() -> Net {
     let mut net = Net::new(config, &[(1, &[1], &[2])]);
     for node in [1, 2] {
         net.call(n(node), |overlay, cx| {
-            overlay.rest().address = Bytes::from(format!("at:{node}"));
+            overlay.state().address = Bytes::from(format!("at:{node}"));
             overlay.handle_start(cx);
         });
     }

@@ -133,7 +133,7 @@ fn answers_that_were_not_asked_for_change_nothing() {
             Body::Result { tag: 3, answers: vec![(key(1), Answer::Here)], range: None },
         );
         net.forge(from, 0, Body::PutReply { exchange: 9, answers: vec![PutAnswer::Stored(3)] });
-        net.forge(from, 0, Body::Told { exchange: 9, nodes: vec![n(5); 100] });
+        net.forge(from, 0, Body::Answer { exchange: 9, nodes: vec![n(5); 100] });
         net.forge(from, 0, Body::Pong { exchange: 9 });
         net.forge(from, 0, Body::NotMember { exchange: 9 });
         net.forge(from, 0, Body::CopyReply { exchange: 9, answers: vec![CopyAnswer::Held] });

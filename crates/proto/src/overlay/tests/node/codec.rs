@@ -173,18 +173,21 @@ fn messages() -> Vec<(Message, &'static str)> {
             "0c 00000005 0002 0000 0002 0000 0001 0001",
         ),
         (
-            Body::Ask { exchange: 5, is_member: false, topic: Topic::Neighbours },
+            Body::Ask { exchange: 5, is_member: false, query: TableQuery::Neighbours },
             "0d 00000005 00 00",
         ),
         (
-            Body::Ask { exchange: 5, is_member: true, topic: Topic::Row(3, key(1)) },
+            Body::Ask { exchange: 5, is_member: true, query: TableQuery::Row(3, key(1)) },
             "0d 00000005 01 01 03 K1",
         ),
         (
-            Body::Ask { exchange: 5, is_member: true, topic: Topic::Nearest(key(2)) },
+            Body::Ask { exchange: 5, is_member: true, query: TableQuery::Nearest(key(2)) },
             "0d 00000005 01 02 K2",
         ),
-        (Body::Told { exchange: 5, nodes: vec![n(1), n(2)] }, "0e 00000005 0002 00000001 00000002"),
+        (
+            Body::Answer { exchange: 5, nodes: vec![n(1), n(2)] },
+            "0e 00000005 0002 00000001 00000002",
+        ),
         (Body::Notify, "0f"),
         (Body::Ping { exchange: 5 }, "10 00000005"),
         (Body::Pong { exchange: 5 }, "11 00000005"),
@@ -292,7 +295,7 @@ fn each_bad_field_is_named() {
     assert_eq!(fetch([0, 2], &[key(2), key(1)]), bad("order", 1));
     assert_eq!(fetch([0, 2], &[key(1), key(1)]), bad("order", 1));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 2, 0]), bad("member", 2));
-    assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 3]), bad("topic", 3));
+    assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 3]), bad("table query", 3));
     assert_eq!(refusal(&[13, 0, 0, 0, 5, 1, 1, 40]), bad("row", 40));
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 9, 0]), bad("put answer", 9));
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));

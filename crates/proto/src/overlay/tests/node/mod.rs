@@ -67,17 +67,17 @@ impl Router for Scripted {
         self.replicas.retain(|&it| it != node);
     }
 
-    fn upkeep(&mut self, _: u64, _: &mut Vec<Chore>) {}
+    fn upkeep(&mut self, _: u64, _: &mut Vec<RouterAction>) {}
 
-    fn tell(&self, _: Topic, out: &mut Vec<NodeId>) {
+    fn answer_query(&self, _: TableQuery, out: &mut Vec<NodeId>) {
         out.extend(&self.replicas);
     }
 
-    fn told(&mut self, _: NodeId, _: Topic, _: &[NodeId], _: &mut Vec<Chore>) {}
+    fn on_answer(&mut self, _: NodeId, _: TableQuery, _: &[NodeId], _: &mut Vec<RouterAction>) {}
 
-    fn found(&mut self, _: Key, _: NodeId, _: &mut Vec<Chore>) {}
+    fn on_found(&mut self, _: Key, _: NodeId, _: &mut Vec<RouterAction>) {}
 
-    fn notified(&mut self, by: NodeId, _: &mut Vec<Chore>) {
+    fn on_notify(&mut self, by: NodeId, _: &mut Vec<RouterAction>) {
         self.notices.push(by);
     }
 
@@ -245,9 +245,9 @@ impl Net {
     pub fn outcomes(&mut self) -> BTreeMap<Key, Outcome> {
         let mut outcomes = BTreeMap::new();
         for (_, event) in std::mem::take(&mut self.events) {
-            if let Event::Outcome { outcomes: told, .. } = event {
-                for (key, outcome) in told {
-                    assert_eq!(outcomes.insert(key, outcome), None, "{key} is told twice");
+            if let Event::Outcome { outcomes: reported, .. } = event {
+                for (key, outcome) in reported {
+                    assert_eq!(outcomes.insert(key, outcome), None, "{key} has two outcomes");
                 }
             }
         }
