@@ -4,7 +4,7 @@ use bytes::Bytes;
 use paceline_proto::core::{Lane, NodeId};
 use paceline_proto::overlay::{
     Addresses, Answer, Body, CopyAnswer, Found, Key, KoordeWalk, Leg, Message, Purpose, PutAnswer,
-    PutItem, Record, Route, Segment, Side, Stamp, Target, Topic, Version, Walk,
+    PutItem, Record, Route, Segment, Side, Stamp, TableQuery, Target, Version, Walk,
 };
 
 use super::{Draw, Source};
@@ -186,11 +186,11 @@ fn places(source: &mut Source<'_>) -> Vec<u16> {
     source.some(4, |source| source.half() as u16)
 }
 
-fn topic(source: &mut Source<'_>) -> Topic {
+fn query(source: &mut Source<'_>) -> TableQuery {
     match source.rng.below(3) {
-        0 => Topic::Neighbours,
-        1 => Topic::Row(source.rng.below(Key::DIGITS) as u8, key(source)),
-        _ => Topic::Nearest(key(source)),
+        0 => TableQuery::Neighbours,
+        1 => TableQuery::Row(source.rng.below(Key::DIGITS) as u8, key(source)),
+        _ => TableQuery::Nearest(key(source)),
     }
 }
 
@@ -238,7 +238,7 @@ fn body(source: &mut Source<'_>) -> Body {
             newer: places(source),
             surplus: places(source),
         },
-        13 => Body::Ask { exchange, is_member, topic: topic(source) },
+        13 => Body::Ask { exchange, is_member, query: query(source) },
         14 => Body::Answer { exchange, nodes: source.some(8, node) },
         15 => Body::Notify,
         16 => Body::Ping { exchange },

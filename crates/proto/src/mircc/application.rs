@@ -157,7 +157,7 @@ impl Forwarder {
         let Question { id, mut interest, path, discovers, to } = question;
         let to = match to.map(|peer| self.faces.of(peer)) {
             Some(None) => {
-                cx.count(counters::QUESTION_TO_NOBODY, 1);
+                cx.count(counters::QUESTION_WITHOUT_FACE, 1);
                 let nack = Some(NackReason::NoRoute);
                 return cx.deliver(Event::Unanswered { id, nack });
             }

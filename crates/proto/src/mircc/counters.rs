@@ -6,7 +6,7 @@ crate::counters! {
         /// The application answered an Interest that does not wait.
         ANSWER_UNASKED = "mircc_answer_unasked", [answers];
         /// Sent without a share of the link: most Interests of their face time out.
-        DOUBTED = "mircc_doubted", [Interests];
+        DEPRIORITIZED = "mircc_deprioritized", [Interests];
         /// A copy that the link made.
         DUPLICATE_INTEREST = "mircc_duplicate_interest", [Interests];
         /// Refused late, to make room for another face's.
@@ -40,7 +40,7 @@ crate::counters! {
         /// Answered a probe of a next hop that was down.
         PROBE_ANSWERED = "mircc_probe_answered", [Data];
         /// The application's, to a neighbour that has no face.
-        QUESTION_TO_NOBODY = "mircc_question_to_nobody", [Interests];
+        QUESTION_WITHOUT_FACE = "mircc_question_without_face", [Interests];
         /// The application's, beyond the bound of open questions.
         QUESTIONS_FULL = "mircc_questions_full", [Interests];
         /// Put together from fragments.
@@ -56,7 +56,7 @@ crate::counters! {
         /// Refused: `pending_max` Interests are pending.
         REFUSED_FULL = "mircc_refused_full", [Interests];
         /// To a neighbour that has no face.
-        ROUTE_TO_NOBODY = "mircc_route_to_nobody", [routes];
+        ROUTE_WITHOUT_FACE = "mircc_route_without_face", [routes];
         /// Answered from the content store.
         STORED = "mircc_stored", [Data];
         /// Carry a path label that leads nowhere.

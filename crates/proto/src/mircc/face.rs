@@ -13,7 +13,7 @@ use super::mark::Marker;
 use super::pit::{Asker, EntryId, Passing};
 use super::reassembly::Reassembly;
 use super::shaper::{Rank, Shaper, Sizes};
-use super::unanswered::Unanswered;
+use super::unanswered::UnansweredInterests;
 use super::undecodable::Undecodable;
 use crate::core::{Instant, NodeId};
 use crate::ndn::{Body, Class, Packet, Stamps};
@@ -118,7 +118,7 @@ pub(super) struct Face {
     /// Mean time from an Interest to its Data, at this face.
     pub(super) upstream: Option<Duration>,
     /// Unanswered Interests at this face, by the neighbour that sent them.
-    pub(super) unanswered: Unanswered,
+    pub(super) unanswered: UnansweredInterests,
     /// Incomplete packets from the neighbour.
     pub(super) reassembly: Reassembly,
     /// Packets from the neighbour that could not be decoded.
@@ -145,7 +145,7 @@ impl Face {
             pending: 0,
             pending_bytes: 0,
             upstream: None,
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredInterests::default(),
             reassembly: Reassembly::default(),
             undecodable: Undecodable::default(),
             answered: 1.0,
@@ -300,7 +300,9 @@ impl Face {
     /// The rank of an asker's Interest of this class that will leave by this face.
     pub(super) fn rank(&self, now: Instant, asker: Asker, class: Class) -> Rank {
         match asker {
-            Asker::Face(asker) if self.unanswered.is_doubted(now, asker) => Rank::Doubted,
+            Asker::Face(asker) if self.unanswered.is_deprioritized(now, asker) => {
+                Rank::Deprioritized
+            }
             _ => class.into(),
         }
     }

@@ -191,7 +191,7 @@ impl Forwarder {
             let face = self.faces.get(passing.face);
             let rank = face.map_or(class.into(), |face| face.rank(cx.now, asker, class));
             waits |= passing.is_waiting && passing.rank <= rank;
-            is_held_back &= passing.left_at.is_none() && passing.rank == Rank::Doubted;
+            is_held_back &= passing.left_at.is_none() && passing.rank == Rank::Deprioritized;
         }
         self.pit.weigh(id);
         if (is_again || is_held_back) && may && !waits {
@@ -377,8 +377,8 @@ impl Forwarder {
         }
         let trip = micros.map(|micros| Duration::from_micros(micros.into()));
         // An Interest that brings no Data takes no capacity from others.
-        if rank == Rank::Doubted {
-            cx.count(counters::DOUBTED, 1);
+        if rank == Rank::Deprioritized {
+            cx.count(counters::DEPRIORITIZED, 1);
         } else if face.note_demand(cx.now, class, bytes, trip) {
             face.interval_timer.set_after(cx, face.interval(), Timer::Rates(to));
         }

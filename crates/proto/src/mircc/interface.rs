@@ -363,7 +363,7 @@ pub struct FaceReport {
     pub answered: f64,
     /// Whether some neighbour's Interests mostly remain unanswered at this face, so that its
     /// Interests wait behind all others there.
-    pub doubts: bool,
+    pub has_deprioritized: bool,
     /// What passed.
     pub counts: FaceCounts,
     /// What came and could not be decoded.

@@ -148,7 +148,7 @@ impl Forwarder {
             bytes_waiting: face.link.queued_bytes(),
             pending: face.pending,
             answered: face.answered(),
-            doubts: face.unanswered.doubts(),
+            has_deprioritized: face.unanswered.any_deprioritized(),
             counts: face.counts,
             undecodable: face.undecodable,
         })
@@ -423,7 +423,7 @@ impl Protocol for Forwarder {
             }
             Command::AddRoute { prefix, peer, cost } => match self.faces.of(peer) {
                 Some(face) => self.fib.add(prefix, NextHop::Face(face), cost),
-                None => cx.count(counters::ROUTE_TO_NOBODY, 1),
+                None => cx.count(counters::ROUTE_WITHOUT_FACE, 1),
             },
             Command::RemoveRoute { prefix, peer } => {
                 if let Some(face) = self.faces.of(peer) {

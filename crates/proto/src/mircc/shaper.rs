@@ -151,7 +151,7 @@ pub(super) enum Rank {
     Secondary,
     /// Of either class, from a neighbour with [unanswered](super::unanswered) Interests: takes what
     /// both classes leave.
-    Doubted,
+    Deprioritized,
 }
 
 impl From<Class> for Rank {
@@ -372,11 +372,11 @@ mod tests {
     fn who_asks_in_vain_waits_behind_both_and_makes_way_for_both() {
         let (mut shaper, sizes, now) = (shaper(3), Sizes::default(), Instant::ZERO);
         let mut send = |item, rank| shaper.send(now, (item, rank, 100), &sizes, 0.0);
-        assert_eq!(send(0, Rank::Doubted), Shaped::Leaves(0));
+        assert_eq!(send(0, Rank::Deprioritized), Shaped::Leaves(0));
         for item in 1..4 {
-            assert!(matches!(send(item, Rank::Doubted), Shaped::Waits(_, None)));
+            assert!(matches!(send(item, Rank::Deprioritized), Shaped::Waits(_, None)));
         }
-        assert_eq!(send(4, Rank::Doubted), Shaped::Refused(4));
+        assert_eq!(send(4, Rank::Deprioritized), Shaped::Refused(4));
         assert_eq!(send(5, Rank::Secondary), Shaped::Waits(None, Some(3)));
         assert_eq!(send(6, Rank::Primary), Shaped::Waits(None, Some(2)));
         // It counts for the queue of neither class.

@@ -3,10 +3,10 @@
 //!
 //! An Interest that is refused at once leaves no entry in the PIT, but it takes its part of the
 //! link all the same: forwarders count its Data as demand, stamp lower rates for others, and let it
-//! out before Interests that wait. So a neighbour is doubted at a face if more of its Interests
+//! out before Interests that wait. So a face deprioritizes a neighbour if more of its Interests
 //! remain unanswered there than are answered. Its Interests then wait behind all others, take what
 //! these leave, and count as no demand. None is refused for that: the neighbour may be a forwarder
-//! with honest consumers among others. If it is, it doubts the flooding consumer itself.
+//! with honest consumers among others. Such a forwarder deprioritizes the flooding consumer itself.
 //! After the pushback of Afanasyev et al., *Interest flooding attack and countermeasures in named
 //! data networking*, IFIP Networking 2013, which refuses by shares.
 
@@ -16,10 +16,10 @@ use super::face_id::FaceId;
 use crate::core::Instant;
 
 /// How many more of a neighbour's Interests may remain unanswered at a face than are answered.
-/// Random losses of a link must not raise doubts.
-const DOUBTED_FROM: f64 = 32.0;
-/// The count stops here: this many answers, or [less time](FORGOTTEN_PER_SECOND), clear a neighbour
-/// of all doubt.
+/// Random losses of a link must not lower priority.
+const DEPRIORITIZED_FROM: f64 = 32.0;
+/// The count stops here: this many answers, or [less time](FORGOTTEN_PER_SECOND), restore the
+/// priority of any neighbour.
 const COUNT_MAX: f64 = 64.0;
 /// Unanswered Interests that are forgotten each second.
 const FORGOTTEN_PER_SECOND: f64 = 4.0;
@@ -40,16 +40,16 @@ impl Count {
 /// Unanswered Interests at one face, by the neighbour that sent them. A neighbour whose count is
 /// zero has no entry.
 #[derive(Debug, Default)]
-pub(super) struct Unanswered {
+pub(super) struct UnansweredInterests {
     counts: BTreeMap<FaceId, Count>,
 }
 
-impl Unanswered {
+impl UnansweredInterests {
     /// True if this neighbour's Interests mostly remain unanswered.
-    pub(super) fn is_doubted(&self, now: Instant, asker: FaceId) -> bool {
+    pub(super) fn is_deprioritized(&self, now: Instant, asker: FaceId) -> bool {
         let Some(mut held) = self.counts.get(&asker).copied() else { return false };
         held.pass(now);
-        held.count >= DOUBTED_FROM
+        held.count >= DEPRIORITIZED_FROM
     }
 
     /// An Interest was refused for good, or its Data is overdue.
@@ -79,9 +79,9 @@ impl Unanswered {
         self.counts.len() * size_of::<(FaceId, Count)>()
     }
 
-    /// True if some neighbour is doubted, or was when its last Interest came.
-    pub(super) fn doubts(&self) -> bool {
-        self.counts.values().any(|held| held.count >= DOUBTED_FROM)
+    /// True if some neighbour is deprioritized, or was when its last Interest came.
+    pub(super) fn any_deprioritized(&self) -> bool {
+        self.counts.values().any(|held| held.count >= DEPRIORITIZED_FROM)
     }
 }
 
@@ -96,37 +96,39 @@ mod tests {
     }
 
     #[test]
-    fn who_gets_answers_is_not_doubted_for_as_many_that_are_none() {
-        let mut held = Unanswered::default();
+    fn a_neighbour_with_as_many_answers_as_timeouts_keeps_its_priority() {
+        let mut held = UnansweredInterests::default();
         for _ in 0..10_000 {
             held.count(at(0), ASKER);
-            assert!(!held.is_doubted(at(0), ASKER));
+            assert!(!held.is_deprioritized(at(0), ASKER));
             held.answer(at(0), ASKER);
         }
         assert!(held.counts.is_empty());
     }
 
     #[test]
-    fn who_gets_none_is_until_as_many_answers_have_come_or_some_seconds_have_passed() {
-        let doubted = || {
-            let mut held = Unanswered::default();
+    fn a_neighbour_without_answers_loses_its_priority_until_answers_or_time_restore_it() {
+        let flooded = || {
+            let mut held = UnansweredInterests::default();
             (0..31).for_each(|_| held.count(at(0), ASKER));
-            assert!(!held.is_doubted(at(0), ASKER));
+            assert!(!held.is_deprioritized(at(0), ASKER));
             (0..1_000).for_each(|_| held.count(at(0), ASKER));
-            assert!(held.is_doubted(at(0), ASKER));
-            assert!(!held.is_doubted(at(0), FaceId::first(2)));
-            assert!(held.doubts());
+            assert!(held.is_deprioritized(at(0), ASKER));
+            assert!(!held.is_deprioritized(at(0), FaceId::first(2)));
+            assert!(held.any_deprioritized());
             held
         };
-        let mut held = doubted();
+        let mut held = flooded();
         (0..32).for_each(|_| held.answer(at(0), ASKER));
-        assert!(held.is_doubted(at(0), ASKER));
+        assert!(held.is_deprioritized(at(0), ASKER));
         held.answer(at(0), ASKER);
-        assert!(!held.is_doubted(at(0), ASKER));
-        let held = doubted();
-        assert!(held.is_doubted(at(7_900), ASKER) && !held.is_doubted(at(8_100), ASKER));
-        let mut held = doubted();
+        assert!(!held.is_deprioritized(at(0), ASKER));
+        let held = flooded();
+        assert!(
+            held.is_deprioritized(at(7_900), ASKER) && !held.is_deprioritized(at(8_100), ASKER)
+        );
+        let mut held = flooded();
         held.forget(ASKER);
-        assert!(!held.is_doubted(at(0), ASKER) && !held.doubts());
+        assert!(!held.is_deprioritized(at(0), ASKER) && !held.any_deprioritized());
     }
 }

@@ -399,10 +399,10 @@ fn a_consumer_that_plays_by_the_rules_gets_its_half() {
 #[test]
 fn a_flood_of_names_that_there_are_not_is_stopped_where_it_comes_in() {
     for count in [1, 5, 50] {
-        holds(Attack::Flood(count), 1.0, &["mircc_doubted"]);
-        holds(Attack::FloodSecondary(count), 1.0, &["mircc_doubted"]);
+        holds(Attack::Flood(count), 1.0, &["mircc_deprioritized"]);
+        holds(Attack::FloodSecondary(count), 1.0, &["mircc_deprioritized"]);
     }
-    holds(Attack::FloodPrefixes(5), 1.0, &["mircc_doubted"]);
+    holds(Attack::FloodPrefixes(5), 1.0, &["mircc_deprioritized"]);
 }
 
 #[test]

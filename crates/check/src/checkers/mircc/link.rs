@@ -32,9 +32,9 @@ pub(super) struct Link {
     data_bytes_min: usize,
     /// As the face said last.
     rates: Option<(f64, f64)>,
-    /// Until when somebody was doubted, whose primary Interests wait behind secondary ones, as
-    /// long as they live.
-    doubts_until: Option<Instant>,
+    /// Until when a neighbour was deprioritized, whose primary Interests wait behind secondary
+    /// ones, as long as they live.
+    deprioritized_until: Option<Instant>,
     /// When the node handed over each packet that waits for the link, in the order in which they
     /// leave.
     waiting: VecDeque<Instant>,
@@ -63,7 +63,7 @@ impl Link {
             interest_bytes_max: INTEREST_BYTES,
             data_bytes_min: DATA_BYTES,
             rates: None,
-            doubts_until: None,
+            deprioritized_until: None,
             waiting: VecDeque::new(),
             used: None,
         }
@@ -132,7 +132,7 @@ impl Link {
         let &Leaving { at, bytes, is_direct } = leaving;
         if let (Class::Primary, Some(came_at), Some(secondary)) = (class, came_at, self.secondary)
             && came_at < secondary
-            && self.doubts_until.is_none_or(|until| until + LIFETIME_MAX < came_at)
+            && self.deprioritized_until.is_none_or(|until| until + LIFETIME_MAX < came_at)
         {
             let what = format!(
                 "a secondary Interest left at {secondary}, a primary one of {came_at} at {at}"
@@ -182,8 +182,8 @@ impl Link {
         face: &FaceReport,
         config: &Config,
     ) -> Result<(), Broken> {
-        if face.doubts {
-            self.doubts_until = Some(at);
+        if face.has_deprioritized {
+            self.deprioritized_until = Some(at);
         }
         self.waiting.resize(face.packets_waiting, at);
         let counts = &face.counts;

@@ -81,7 +81,7 @@ fn a_question_goes_to_the_neighbour_it_is_for_if_there_is_one() {
     }
     assert_eq!(bench.sent(), ["3: ask /a/1"]);
     assert_eq!(bench.told(), ["question 2: nack 150"]);
-    assert_eq!(bench.count("mircc_question_to_nobody"), 1);
+    assert_eq!(bench.count("mircc_question_without_face"), 1);
 }
 
 #[test]

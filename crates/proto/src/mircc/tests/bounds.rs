@@ -148,7 +148,7 @@ fn flooded() -> Bench {
         bench.packets();
         bench.from(2, nack(&format!("/a/none/seg={number}"), number, NackReason::NoRoute));
     }
-    assert!(bench.face(2).doubts);
+    assert!(bench.face(2).has_deprioritized);
     bench.pass(ms(1_000));
     bench.packets();
     bench
@@ -162,7 +162,7 @@ fn who_asks_in_vain_waits_behind_all_others_and_is_no_demand() {
         packet.header.class = class;
         bench.from(from, packet);
     };
-    let before = bench.count("mircc_doubted");
+    let before = bench.count("mircc_deprioritized");
     (0..4).for_each(|number| ask(&mut bench, 1, number, Class::Primary));
     (4..6).for_each(|number| ask(&mut bench, 3, number, Class::Secondary));
     (6..8).for_each(|number| ask(&mut bench, 3, number, Class::Primary));
@@ -170,7 +170,7 @@ fn who_asks_in_vain_waits_behind_all_others_and_is_no_demand() {
     let left = bench.packets();
     let left: Vec<u32> = left.iter().filter(|(to, _)| *to == 2).map(|(_, p)| nonce(p)).collect();
     assert_eq!(left, [0, 6, 7, 4, 5, 1, 2, 3]);
-    assert_eq!(bench.count("mircc_doubted") - before, 4);
+    assert_eq!(bench.count("mircc_deprioritized") - before, 4);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn the_rate_is_not_lowered_by_who_asks_in_vain() {
 }
 
 #[test]
-fn nobody_waits_with_one_who_is_doubted() {
+fn other_neighbours_do_not_wait_behind_a_deprioritized_one() {
     let mut bench = flooded();
     (0..8).for_each(|number| bench.from(1, interest(&format!("/a/seg={number}"), number)));
     // The same name that 1 asked for: it leaves for 3, at once and once.
@@ -206,27 +206,27 @@ fn nobody_waits_with_one_who_is_doubted() {
 }
 
 #[test]
-fn answers_end_the_doubt_and_congestion_is_no_ground_for_it() {
+fn answers_restore_priority_and_congestion_does_not_lower_it() {
     let mut bench = flooded();
     for number in 0..40 {
         bench.from(1, interest(&format!("/a/seg={number}"), number));
         bench.pass(ms(20));
         bench.from(2, data(&format!("/a/seg={number}")));
     }
-    assert!(!bench.face(2).doubts);
+    assert!(!bench.face(2).has_deprioritized);
     bench.packets();
     for number in 1_000..1_100 {
         bench.from(1, interest(&format!("/a/none/seg={number}"), number));
         bench.pass(ms(20));
         bench.from(2, nack(&format!("/a/none/seg={number}"), number, NackReason::Congestion));
     }
-    assert!(!bench.face(2).doubts);
+    assert!(!bench.face(2).has_deprioritized);
     // Repeated Interests show that no answer came.
     for number in 2_000..2_040 {
         bench.from(1, interest("/a/seg=7000", number));
         bench.pass(ms(20));
     }
-    assert!(bench.face(2).doubts);
+    assert!(bench.face(2).has_deprioritized);
 }
 
 #[test]
