@@ -38,7 +38,7 @@ rules! {
         /// nothing.
         Balance => "G7 balance",
         /// G6: once faults are over the group comes to rest and no timer runs on.
-        Rest => "G6 rest",
+        Quiescence => "G6 quiescence",
     }
 }
 
@@ -162,7 +162,12 @@ impl ChainLedger {
         self.check_balance(sim);
         let pending = sim.events_pending();
         if pending > 0 {
-            self.fail(Rule::Rest, at, self.view.node(0), format!("{pending} events are pending"));
+            self.fail(
+                Rule::Quiescence,
+                at,
+                self.view.node(0),
+                format!("{pending} events are pending"),
+            );
         }
         self.report.verdict()
     }
@@ -190,7 +195,7 @@ impl ChainLedger {
         }
         if !chain.is_at_rest() {
             let held: Vec<_> = chain.origins().filter(|&(_, freed, all)| freed < all).collect();
-            self.fail(Rule::Rest, at, node, format!("not at rest: holds {held:?}"));
+            self.fail(Rule::Quiescence, at, node, format!("not at rest: holds {held:?}"));
         }
     }
 

@@ -37,7 +37,12 @@ impl Draw for Message {
             3 => Message::Resync { view, next: source.word() },
             4 => Message::Resume { view, next: source.word() },
             5 => Message::Probe { view, incarnation },
-            6 => Message::Owed { view, incarnation, blocks: source.word(), bytes: source.word() },
+            6 => Message::Unconsumed {
+                view,
+                incarnation,
+                blocks: source.word(),
+                bytes: source.word(),
+            },
             7 => Message::Skip { view, link: source.word() },
             _ => Message::Data(frame(source)),
         }
@@ -53,7 +58,7 @@ impl Draw for Message {
             Message::Resume { .. } => "lie_chain_resume",
             Message::Probe { .. } => "lie_chain_probe",
             Message::Skip { .. } => "lie_chain_skip",
-            Message::Owed { .. } => "lie_chain_owed",
+            Message::Unconsumed { .. } => "lie_chain_unconsumed",
         }
     }
 
@@ -67,7 +72,7 @@ impl Draw for Message {
             "lie_chain_resume",
             "lie_chain_probe",
             "lie_chain_skip",
-            "lie_chain_owed",
+            "lie_chain_unconsumed",
         ]
     }
 

@@ -126,10 +126,11 @@ impl Chain {
     pub(super) fn answer_probe(&mut self, cx: &mut Cx<'_>, from: usize, incarnation: u64) {
         let is_present = incarnation == self.view.members()[from].incarnation;
         if is_present {
-            self.tell_owed(cx, self.view.node(from));
+            self.report_unconsumed(cx, self.view.node(from));
         }
         let Ok(flow) = self.flow_index(from as u32) else {
-            // Nothing has come yet, perhaps because the origin waits to hear what it is owed.
+            // Nothing has come yet, perhaps because the origin waits for a report of unconsumed
+            // blocks.
             if is_present {
                 self.tell_nothing_owed(cx, self.view.members()[from]);
             }

@@ -136,7 +136,7 @@ messages! {
         } ["probe {view}"],
         /// To an origin: what was delivered here of its blocks in earlier views and is not
         /// consumed.
-        8 => Owed {
+        8 => Unconsumed {
             /// The present view.
             view: ViewId,
             /// The origin's incarnation.
@@ -145,7 +145,7 @@ messages! {
             blocks: u64,
             /// Bytes.
             bytes: u64,
-        } ["owed {view} {blocks} blocks {bytes} B"],
+        } ["unconsumed {view} {blocks} blocks {bytes} B"],
     }
 }
 
@@ -161,7 +161,7 @@ impl Message {
             | Message::Resume { view, .. }
             | Message::Probe { view, .. }
             | Message::Skip { view, .. }
-            | Message::Owed { view, .. } => *view,
+            | Message::Unconsumed { view, .. } => *view,
         }
     }
 
@@ -173,6 +173,6 @@ impl Message {
     /// True if it is not repeated at once, so that a member that has not begun the view yet had
     /// better keep it.
     pub fn waits_for_view(&self) -> bool {
-        self.is_on_stream() || matches!(self, Message::Owed { .. })
+        self.is_on_stream() || matches!(self, Message::Unconsumed { .. })
     }
 }

@@ -45,7 +45,7 @@ use crate::parts::deadline::Deadline;
 use flow::Flow;
 use inject::QUEUE_BYTES_MIN;
 use link::{InLink, LinkState, OutLink, known_link};
-use own::{Owed, Own};
+use own::{Own, Unconsumed};
 use unread::Unread;
 use uplink::Uplink;
 
@@ -325,7 +325,7 @@ impl Protocol for Chain {
             self.queue_bytes_left = QUEUE_BYTES_MIN.min(cx.shared.queue_bytes);
             let own = self.own.take();
             let heard = self.carry_unread(view);
-            let owed = own.as_ref().map_or(Vec::new(), |own| self.owed_by(own, view));
+            let unconsumed = own.as_ref().map_or(Vec::new(), |own| self.unconsumed_by(own, view));
             let ended = own.as_ref().map_or(0, |own| own.messages_ended());
             let mut waiting = own.map(|own| own.waiting).unwrap_or_default();
             waiting.retain(|message| message.injected < message.blocks);
@@ -337,11 +337,11 @@ impl Protocol for Chain {
             self.is_installed = true;
             self.is_frozen = false;
             self.enter_view(cx, view);
-            let is_owed = owed.iter().any(|owed| !owed.is_nothing());
-            if let Some(rank) = self.rank.filter(|_| ended > 0 || is_owed) {
+            let is_any_unconsumed = unconsumed.iter().any(|unconsumed| !unconsumed.is_nothing());
+            if let Some(rank) = self.rank.filter(|_| ended > 0 || is_any_unconsumed) {
                 let mut own = Own::new(rank as usize, self.members());
                 own.messages_stable = ended;
-                own.set_owed(owed);
+                own.set_unconsumed(unconsumed);
                 self.own = Some(Box::new(own));
             }
             self.tell_all_owed(cx, &heard);
@@ -406,8 +406,8 @@ impl Protocol for Chain {
             Message::Resync { next, .. } => self.answer_resync(cx, from, next),
             Message::Resume { next, .. } => self.resume(cx, from, next),
             Message::Probe { incarnation, .. } => self.answer_probe(cx, sender, incarnation),
-            Message::Owed { incarnation, blocks, bytes, .. } => {
-                self.receive_owed(cx, from, incarnation, Owed { blocks, bytes });
+            Message::Unconsumed { incarnation, blocks, bytes, .. } => {
+                self.receive_unconsumed(cx, from, incarnation, Unconsumed { blocks, bytes });
             }
             Message::Skip { link, .. } => {
                 if self.accept_link(cx, from, link) {

@@ -50,8 +50,8 @@ pub(super) struct Own {
     /// Messages that are with every member.
     pub(super) messages_stable: u64,
     // What each member owes from earlier views, by rank, and the most of it; empty if nothing.
-    owed: Vec<Owed>,
-    owed_max: Owed,
+    unconsumed: Vec<Unconsumed>,
+    unconsumed_max: Unconsumed,
 }
 
 /// A number a member, and the lowest of them, in amortised constant time.
@@ -109,7 +109,7 @@ impl Own {
 
     /// True if some member's application has not consumed something.
     pub(super) fn is_held_back(&self) -> bool {
-        !self.flight.is_empty() || !self.owed_max.is_nothing()
+        !self.flight.is_empty() || !self.unconsumed_max.is_nothing()
     }
 
     /// The ranks of the members that keep the window from moving.
@@ -120,7 +120,7 @@ impl Own {
     fn holds_back(&self, rank: usize) -> bool {
         let is_slowest =
             !self.flight.is_empty() && self.consumed.marks[rank] == self.consumed.lowest;
-        is_slowest || self.owed.get(rank).is_some_and(|owed| !owed.is_nothing())
+        is_slowest || self.unconsumed.get(rank).is_some_and(|unconsumed| !unconsumed.is_nothing())
     }
 
     /// The ranks of the members that have not acknowledged all blocks, or, if the window is closed,
@@ -141,31 +141,35 @@ impl Own {
 
     /// A number that rises with whatever is consumed within a view.
     pub(super) fn progress(&self) -> u64 {
-        let owed = self.owed.iter().fold(0, |sum: u64, owed| sum.saturating_add(owed.bytes));
-        self.consumed.lowest.wrapping_sub(owed)
+        let unconsumed = self
+            .unconsumed
+            .iter()
+            .fold(0, |sum: u64, unconsumed| sum.saturating_add(unconsumed.bytes));
+        self.consumed.lowest.wrapping_sub(unconsumed)
     }
 
-    /// What members owe from earlier views, by rank.
-    pub(super) fn set_owed(&mut self, owed: Vec<Owed>) {
-        self.owed_max = owed.iter().copied().fold(Owed::default(), Owed::max);
-        self.owed = if self.owed_max.is_nothing() { Vec::new() } else { owed };
+    /// Unconsumed blocks of earlier views, by rank.
+    pub(super) fn set_unconsumed(&mut self, unconsumed: Vec<Unconsumed>) {
+        self.unconsumed_max =
+            unconsumed.iter().copied().fold(Unconsumed::default(), Unconsumed::max);
+        self.unconsumed = if self.unconsumed_max.is_nothing() { Vec::new() } else { unconsumed };
     }
 
     /// A member reports what it owes, which only falls.
-    pub(super) fn lower_owed(&mut self, rank: usize, owed: Owed) {
-        if let Some(known) = self.owed.get_mut(rank) {
-            *known = known.min(owed);
-            let owed = std::mem::take(&mut self.owed);
-            self.set_owed(owed);
+    pub(super) fn lower_unconsumed(&mut self, rank: usize, unconsumed: Unconsumed) {
+        if let Some(known) = self.unconsumed.get_mut(rank) {
+            *known = known.min(unconsumed);
+            let unconsumed = std::mem::take(&mut self.unconsumed);
+            self.set_unconsumed(unconsumed);
         }
     }
 
     /// The member's debt once the view is over: unknown, unless it has consumed all.
-    pub(super) fn owed_of(&self, rank: usize) -> Owed {
+    pub(super) fn unconsumed_of(&self, rank: usize) -> Unconsumed {
         if self.consumed.marks[rank] < self.next {
-            return Owed::UNKNOWN;
+            return Unconsumed::UNKNOWN;
         }
-        self.owed.get(rank).copied().unwrap_or_default()
+        self.unconsumed.get(rank).copied().unwrap_or_default()
     }
 
     /// Blocks that some member's application has not consumed.
@@ -228,12 +232,12 @@ impl Own {
         window_blocks: usize,
         window_bytes: usize,
     ) -> bool {
-        let Owed { blocks: owed_blocks, bytes: owed_bytes } = self.owed_max;
-        if self.flight.is_empty() && self.owed_max.is_nothing() {
+        let Unconsumed { blocks: unconsumed_blocks, bytes: unconsumed_bytes } = self.unconsumed_max;
+        if self.flight.is_empty() && self.unconsumed_max.is_nothing() {
             return true;
         }
-        let blocks = owed_blocks.saturating_add(self.flight.blocks() as u64);
-        let bytes = owed_bytes.saturating_add((self.flight.bytes() + bytes) as u64);
+        let blocks = unconsumed_blocks.saturating_add(self.flight.blocks() as u64);
+        let bytes = unconsumed_bytes.saturating_add((self.flight.bytes() + bytes) as u64);
         blocks < window_blocks as u64 && bytes <= window_bytes as u64
     }
 
@@ -245,33 +249,33 @@ impl Own {
 
 /// An amount of messages that were delivered in earlier views and not consumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed {
+pub(super) struct Unconsumed {
     pub(super) blocks: u64,
     pub(super) bytes: u64,
 }
 
-impl Owed {
+impl Unconsumed {
     /// The value for a member that has not reported yet.
-    pub(super) const UNKNOWN: Owed = Owed { blocks: u64::MAX, bytes: u64::MAX };
+    pub(super) const UNKNOWN: Unconsumed = Unconsumed { blocks: u64::MAX, bytes: u64::MAX };
 
     pub(super) fn is_nothing(self) -> bool {
-        self == Owed::default()
+        self == Unconsumed::default()
     }
 
-    pub(super) fn max(self, other: Owed) -> Owed {
-        Owed { blocks: self.blocks.max(other.blocks), bytes: self.bytes.max(other.bytes) }
+    pub(super) fn max(self, other: Unconsumed) -> Unconsumed {
+        Unconsumed { blocks: self.blocks.max(other.blocks), bytes: self.bytes.max(other.bytes) }
     }
 
-    pub(super) fn min(self, other: Owed) -> Owed {
-        Owed { blocks: self.blocks.min(other.blocks), bytes: self.bytes.min(other.bytes) }
+    pub(super) fn min(self, other: Unconsumed) -> Unconsumed {
+        Unconsumed { blocks: self.blocks.min(other.blocks), bytes: self.bytes.min(other.bytes) }
     }
 
-    pub(super) fn add(&mut self, other: Owed) {
+    pub(super) fn add(&mut self, other: Unconsumed) {
         self.blocks += other.blocks;
         self.bytes += other.bytes;
     }
 
-    pub(super) fn subtract(&mut self, other: Owed) {
+    pub(super) fn subtract(&mut self, other: Unconsumed) {
         self.blocks -= other.blocks;
         self.bytes -= other.bytes;
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use super::counters;
 use super::message::Message;
-use super::own::{Owed, Own};
+use super::own::{Own, Unconsumed};
 use super::{Chain, Cx};
 use crate::core::{Lane, Member, NodeId, View, ViewId};
 
@@ -20,21 +20,21 @@ use crate::core::{Lane, Member, NodeId, View, ViewId};
 pub(super) struct Unread {
     origin: Member,
     // View, number after the last block, and size; oldest first.
-    messages: VecDeque<(ViewId, u64, Owed)>,
-    owed: Owed,
+    messages: VecDeque<(ViewId, u64, Unconsumed)>,
+    unconsumed: Unconsumed,
     // The amount last reported to the origin.
-    told: Owed,
+    reported: Unconsumed,
 }
 
 impl Unread {
     fn new(origin: Member) -> Unread {
-        let owed = Owed::default();
-        Unread { origin, messages: VecDeque::new(), owed, told: owed }
+        let unconsumed = Unconsumed::default();
+        Unread { origin, messages: VecDeque::new(), unconsumed, reported: unconsumed }
     }
 
-    fn push(&mut self, view: ViewId, end: u64, size: Owed) {
+    fn push(&mut self, view: ViewId, end: u64, size: Unconsumed) {
         self.messages.push_back((view, end, size));
-        self.owed.add(size);
+        self.unconsumed.add(size);
     }
 
     /// The application consumed everything up to the message of this view that ended at `through`.
@@ -43,7 +43,7 @@ impl Unread {
             if (sent_in, end) > (view, through) {
                 break;
             }
-            self.owed.subtract(size);
+            self.unconsumed.subtract(size);
             self.messages.pop_front();
         }
     }
@@ -67,25 +67,25 @@ impl Chain {
             return;
         };
         unread.consume(view, end);
-        let (owed, told) = (unread.owed, unread.told);
+        let (unconsumed, reported) = (unread.unconsumed, unread.reported);
         if origin == cx.node {
-            return self.settle_owed(cx, origin, owed);
+            return self.settle_unconsumed(cx, origin, unconsumed);
         }
         let due_bytes = cx.shared.window_bytes as u64 / 4;
         let due_blocks = cx.shared.window_blocks as u64 / 4;
-        let is_due = owed != told
-            && (owed.is_nothing()
-                || told.bytes - owed.bytes >= due_bytes
-                || told.blocks - owed.blocks >= due_blocks);
+        let is_due = unconsumed != reported
+            && (unconsumed.is_nothing()
+                || reported.bytes - unconsumed.bytes >= due_bytes
+                || reported.blocks - unconsumed.blocks >= due_blocks);
         if is_due {
-            self.tell_owed(cx, origin);
+            self.report_unconsumed(cx, origin);
         }
     }
 
     /// Bytes of this origin that were delivered in earlier views and not consumed here.
     pub(super) fn unread_bytes(&self, origin: NodeId) -> usize {
         let unread = self.unread.iter().find(|unread| unread.origin.node == origin);
-        unread.map_or(0, |unread| unread.owed.bytes as usize)
+        unread.map_or(0, |unread| unread.unconsumed.bytes as usize)
     }
 
     /// At the end of a view: keeps the unconsumed blocks of origins that are in the next view.
@@ -106,80 +106,86 @@ impl Chain {
                 self.unread.len() - 1
             });
             for (end, blocks, bytes) in flow.unconsumed() {
-                self.unread[place].push(view, end, Owed { blocks, bytes });
+                self.unread[place].push(view, end, Unconsumed { blocks, bytes });
             }
         }
         heard
     }
 
     /// What each member of the next view owes this one, as far as this one can tell.
-    pub(super) fn owed_by(&self, own: &Own, next: &View) -> Vec<Owed> {
-        let owed = |member: &Member| {
-            let Some(rank) = self.view.rank(member.node) else { return Owed::default() };
+    pub(super) fn unconsumed_by(&self, own: &Own, next: &View) -> Vec<Unconsumed> {
+        let unconsumed = |member: &Member| {
+            let Some(rank) = self.view.rank(member.node) else { return Unconsumed::default() };
             if self.view.members()[rank] != *member {
-                Owed::default()
+                Unconsumed::default()
             } else if Some(rank as u32) == self.rank {
                 let unread = self.unread.iter().find(|unread| unread.origin == *member);
-                unread.map_or(Owed::default(), |unread| unread.owed)
+                unread.map_or(Unconsumed::default(), |unread| unread.unconsumed)
             } else {
-                own.owed_of(rank)
+                own.unconsumed_of(rank)
             }
         };
-        next.members().iter().map(owed).collect()
+        next.members().iter().map(unconsumed).collect()
     }
 
     /// At the start of a view: reports to the origins whose blocks arrived in the last one, and to
     /// those that wait for credit.
     pub(super) fn tell_all_owed(&mut self, cx: &mut Cx<'_>, heard: &[NodeId]) {
-        let concerned =
-            |unread: &&Unread| !unread.owed.is_nothing() || heard.contains(&unread.origin.node);
+        let concerned = |unread: &&Unread| {
+            !unread.unconsumed.is_nothing() || heard.contains(&unread.origin.node)
+        };
         let origins = self.unread.iter().filter(concerned).map(|unread| unread.origin.node);
         for origin in origins.filter(|&node| node != cx.node).collect::<Vec<_>>() {
-            self.tell_owed(cx, origin);
+            self.report_unconsumed(cx, origin);
         }
     }
 
-    /// Tells an origin what is owed to it, if it may want to know.
-    pub(super) fn tell_owed(&mut self, cx: &mut Cx<'_>, origin: NodeId) {
+    /// Reports to an origin how much of its blocks is unconsumed, if it waits for that.
+    pub(super) fn report_unconsumed(&mut self, cx: &mut Cx<'_>, origin: NodeId) {
         let Some(unread) = self.unread.iter_mut().find(|unread| unread.origin.node == origin)
         else {
             return;
         };
-        unread.told = unread.owed;
-        let (origin, owed) = (unread.origin, unread.owed);
-        self.send_owed(cx, origin, owed);
+        unread.reported = unread.unconsumed;
+        let (origin, unconsumed) = (unread.origin, unread.unconsumed);
+        self.send_unconsumed(cx, origin, unconsumed);
     }
 
-    fn send_owed(&self, cx: &mut Cx<'_>, origin: Member, Owed { blocks, bytes }: Owed) {
+    fn send_unconsumed(
+        &self,
+        cx: &mut Cx<'_>,
+        origin: Member,
+        Unconsumed { blocks, bytes }: Unconsumed,
+    ) {
         let (view, incarnation) = (self.view.id(), origin.incarnation);
-        let message = Message::Owed { view, incarnation, blocks, bytes };
+        let message = Message::Unconsumed { view, incarnation, blocks, bytes };
         cx.send(origin.node, Lane::Datagram, message);
     }
 
-    /// Reports to an origin that it is owed nothing, though no block of it arrived in any view. In
-    /// the last view it may have sent blocks that reached no other member.
+    /// Reports to an origin that nothing is unconsumed, though no block of it arrived in any view.
+    /// In the last view it may have sent blocks that reached no other member.
     pub(super) fn tell_nothing_owed(&self, cx: &mut Cx<'_>, origin: Member) {
         if self.unread.iter().all(|unread| unread.origin != origin) {
-            self.send_owed(cx, origin, Owed::default());
+            self.send_unconsumed(cx, origin, Unconsumed::default());
         }
     }
 
-    pub(super) fn receive_owed(
+    pub(super) fn receive_unconsumed(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
         incarnation: u64,
-        owed: Owed,
+        unconsumed: Unconsumed,
     ) {
         if incarnation != cx.incarnation {
             return cx.count(counters::FOREIGN_INCARNATION, 1);
         }
-        self.settle_owed(cx, from, owed);
+        self.settle_unconsumed(cx, from, unconsumed);
     }
 
-    fn settle_owed(&mut self, cx: &mut Cx<'_>, member: NodeId, owed: Owed) {
+    fn settle_unconsumed(&mut self, cx: &mut Cx<'_>, member: NodeId, unconsumed: Unconsumed) {
         let (Some(rank), Some(own)) = (self.view.rank(member), &mut self.own) else { return };
-        own.lower_owed(rank, owed);
+        own.lower_unconsumed(rank, unconsumed);
         self.inject(cx);
         self.note_admission(cx);
     }

@@ -85,7 +85,7 @@ impl Group {
             }
         } else {
             // A view ends that has not begun here: the answer asks for it.
-            self.tell(cx, from, Message::Installed { view: self.view.id() });
+            self.send(cx, from, Message::Installed { view: self.view.id() });
         }
         Standing::Other
     }
@@ -102,7 +102,7 @@ impl Group {
         if digest != self.view.digest() {
             self.expel_other_view(cx, from);
             let promise = self.promise_of(ballot, Vec::new());
-            return self.tell(cx, from, promise);
+            return self.send(cx, from, promise);
         }
         if ballot.proposer != from {
             return cx.count(counters::FOREIGN_BALLOT, 1);
@@ -112,14 +112,14 @@ impl Group {
         }
         self.round = self.round.max(ballot.round);
         if let Some(promised) = self.acceptor.promised.filter(|&promised| promised > ballot) {
-            return self.tell(cx, from, Message::Rejected { view, promised });
+            return self.send(cx, from, Message::Rejected { view, promised });
         }
         if let Some(promised) = self.makes_way_for(cx, from) {
             cx.count(counters::VAIN_ATTEMPT, 1);
-            return self.tell(cx, from, Message::Rejected { view, promised });
+            return self.send(cx, from, Message::Rejected { view, promised });
         }
         let promise = self.promise(cx, ballot);
-        self.tell(cx, from, promise);
+        self.send(cx, from, promise);
     }
 
     /// True of a round that no member can have reached: it would use up the rounds that are left.
@@ -146,7 +146,7 @@ impl Group {
     /// member would wait for blocks that are no longer accepted here, or miss its turn to propose.
     pub(super) fn tell_that_view_ends(&self, cx: &mut Cx<'_>, node: NodeId) {
         if let Some(promised) = self.acceptor.promised {
-            self.tell(cx, node, Message::Rejected { view: self.view.id(), promised });
+            self.send(cx, node, Message::Rejected { view: self.view.id(), promised });
         }
     }
 
@@ -211,14 +211,14 @@ impl Group {
         match self.acceptor.promised {
             Some(promised) if promised == ballot && ballot.proposer == from => {}
             Some(promised) if promised > ballot => {
-                return self.tell(cx, from, Message::Rejected { view, promised });
+                return self.send(cx, from, Message::Rejected { view, promised });
             }
             // A member that has not promised may have received blocks that the proposal does not
             // cover.
             _ => return cx.count(counters::UNPROMISED_ACCEPT, 1),
         }
         if self.acceptor.accepted.as_ref().is_some_and(|(at, _)| *at == ballot) {
-            return self.tell(cx, from, Message::Accepted { view, ballot });
+            return self.send(cx, from, Message::Accepted { view, ballot });
         }
         if self.acceptor.pending.as_ref().is_some_and(|(at, _)| *at == ballot) {
             return;
@@ -287,7 +287,7 @@ impl Group {
                 self.acceptor.asked[place] = to;
                 let from_whom = self.giver(ballot, &proposal, cut);
                 let (view, origin) = (self.view.id(), cut.origin);
-                self.tell(cx, from_whom, Message::Fetch { view, origin, from: here, to });
+                self.send(cx, from_whom, Message::Fetch { view, origin, from: here, to });
             }
         }
         if !is_flushed {
@@ -299,7 +299,7 @@ impl Group {
         if ballot.proposer == self.me.member.node {
             self.receive_accepted(cx, ballot.proposer, view, ballot);
         } else {
-            self.tell(cx, ballot.proposer, Message::Accepted { view, ballot });
+            self.send(cx, ballot.proposer, Message::Accepted { view, ballot });
         }
     }
 

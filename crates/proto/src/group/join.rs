@@ -62,14 +62,14 @@ impl Group {
     pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if !self.seeds.contains(&node) {
             self.seeds.push(node);
-            self.tell(cx, node, Message::Join(self.me.clone()));
+            self.send(cx, node, Message::Join(self.me.clone()));
         }
     }
 
     pub(super) fn ask_to_join(&mut self, cx: &mut Cx<'_>) {
         for &seed in &self.seeds {
             if seed != cx.node {
-                self.tell(cx, seed, Message::Join(self.me.clone()));
+                self.send(cx, seed, Message::Join(self.me.clone()));
             }
         }
     }
@@ -93,7 +93,7 @@ impl Group {
             // well, two nodes have one id.
             if self.health(member.node) == Some(Health::Up) {
                 self.probe_member(cx, member.node);
-                return self.tell(cx, member.node, refused(Refusal::IdInUse));
+                return self.send(cx, member.node, refused(Refusal::IdInUse));
             }
         }
         let oldest = self.oldest();
@@ -102,12 +102,12 @@ impl Group {
             if is_suspect && let Some(nonce) = self.links.echo(&contact, || cx.rng.next_u64()) {
                 cx.note_address(member.node, &contact.address);
                 let token = contact.token;
-                return self.tell(cx, member.node, Message::Challenge { token, nonce });
+                return self.send(cx, member.node, Message::Challenge { token, nonce });
             }
             // Passed on once: a member does not pass on what came from a member, unless that asks
             // whether the link works.
             if from == member.node || is_suspect {
-                self.tell(cx, oldest, Message::Join(contact));
+                self.send(cx, oldest, Message::Join(contact));
             }
             return;
         }
@@ -116,7 +116,7 @@ impl Group {
         {
             joiner.asked_at = cx.now;
         } else if !self.has_room_for(cx, member.node) {
-            return self.tell(cx, member.node, refused(Refusal::Full));
+            return self.send(cx, member.node, refused(Refusal::Full));
         } else {
             cx.note_address(member.node, &contact.address);
             let nonce = cx.rng.next_u64();
@@ -135,7 +135,7 @@ impl Group {
         let joiner = &self.joiners[&member.node];
         if !joiner.is_proven {
             let (token, nonce) = (joiner.contact.token, joiner.nonce);
-            self.tell(cx, member.node, Message::Challenge { token, nonce });
+            self.send(cx, member.node, Message::Challenge { token, nonce });
         }
     }
 
@@ -162,10 +162,10 @@ impl Group {
         joiner.refused_after = cx.now + cx.shared.join_every;
         let contact = joiner.contact.clone();
         let refusal = Refusal::LinkDead { peer };
-        self.tell(cx, node, Message::Refused { token: contact.token, refusal });
+        self.send(cx, node, Message::Refused { token: contact.token, refusal });
         if is_due && peer != me {
             // It may not know that the node asks, nor where it is.
-            self.tell(cx, peer, Message::Join(contact));
+            self.send(cx, peer, Message::Join(contact));
         }
     }
 
@@ -195,7 +195,7 @@ impl Group {
         if self.role != Role::Joining || token != self.me.token {
             return cx.count(counters::FOREIGN_CHALLENGE, 1);
         }
-        self.tell(cx, from, Message::Response { nonce });
+        self.send(cx, from, Message::Response { nonce });
     }
 
     pub(super) fn receive_response(&mut self, cx: &mut Cx<'_>, from: NodeId, nonce: u64) {
@@ -265,7 +265,7 @@ impl Group {
         // quorum.
         for node in BTreeSet::from([self.oldest(), self.any_member(cx)]) {
             if node != cx.node {
-                self.tell(cx, node, Message::Leave { view, incarnation });
+                self.send(cx, node, Message::Leave { view, incarnation });
             }
         }
     }
@@ -294,7 +294,7 @@ impl Group {
             made_at: self.made_at,
             members: self.contacts.clone(),
         };
-        self.tell(cx, node, message);
+        self.send(cx, node, message);
     }
 
     pub(super) fn receive_install(
@@ -314,11 +314,11 @@ impl Group {
             Role::Joining if members.contains(&self.me) => {
                 self.role = Role::Member;
                 self.install(cx, after, made_at, members);
-                self.tell(cx, from, Message::Installed { view });
+                self.send(cx, from, Message::Installed { view });
             }
             Role::Joining => cx.count(counters::FOREIGN_INSTALL, 1),
             Role::Member | Role::Leaving if view == self.view.id() => {
-                self.tell(cx, from, Message::Installed { view });
+                self.send(cx, from, Message::Installed { view });
             }
             Role::Member | Role::Leaving if view < self.view.id() => {
                 cx.count(counters::LATE_INSTALL, 1);
@@ -333,7 +333,7 @@ impl Group {
                     // Whatever this message says: all that accepted it have the same.
                     let members = proposal.next.clone();
                     self.install(cx, after, made_at, members);
-                    self.tell(cx, from, Message::Installed { view });
+                    self.send(cx, from, Message::Installed { view });
                 } else {
                     // The others went on without what this member should have flushed.
                     self.note_claim(cx, from);
@@ -395,7 +395,7 @@ impl Group {
         let (me, view) = (self.me.member.node, self.view.id());
         let others = self.view.members().iter().map(|member| member.node);
         for node in others.filter(|node| *node != me && !self.claims.contains(node)) {
-            self.tell(cx, node, Message::Installed { view });
+            self.send(cx, node, Message::Installed { view });
         }
         true
     }
@@ -473,7 +473,7 @@ impl Group {
         if view == present {
             let is_open = self.is_member() && self.acceptor.accepted.is_none();
             if is_open && self.view.rank(from).is_some() {
-                self.tell(cx, from, Message::Present { view });
+                self.send(cx, from, Message::Present { view });
             }
         } else if self.is_member()
             && view.0.checked_add(1) == Some(present.0)

@@ -430,7 +430,7 @@ impl Group {
         }
         let message = Message::Unreachable { view: self.view.id(), members: dead.to_vec() };
         for rank in (0..self.view.len()).filter(|&rank| rank != me as usize) {
-            self.tell(cx, self.view.node(rank), message.clone());
+            self.send(cx, self.view.node(rank), message.clone());
         }
     }
 

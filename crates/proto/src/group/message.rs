@@ -113,7 +113,7 @@ messages! {
         /// Of the broadcast inside a view.
         0 => Chain(message: chain::Message) ["{message}"],
         /// Of the failure detector.
-        1 => Detector(bytes: Bytes as Rest) ["detector {} B", bytes.len()],
+        1 => Detector(bytes: Bytes as ToEnd) ["detector {} B", bytes.len()],
         /// From a node that wants to be a member; members pass it on to the oldest.
         2 => Join(contact: Contact) ["join {}", contact.member.node],
         /// The answer, if it is no.

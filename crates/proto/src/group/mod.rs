@@ -267,7 +267,7 @@ impl Group {
     }
 
     /// Sends a message of the agreement: by datagram, or by stream if it is longer than one.
-    fn tell(&self, cx: &mut Cx<'_>, to: NodeId, message: Message) {
+    fn send(&self, cx: &mut Cx<'_>, to: NodeId, message: Message) {
         let fits = message.wire_len() <= cx.datagram_bytes_max;
         cx.send(to, if fits { Lane::Datagram } else { Lane::Stream }, message);
     }
@@ -363,7 +363,7 @@ impl Group {
                     return; // It says that the link works, to one that has sent nothing.
                 }
             }
-            chain::Message::Owed { .. } => self.note_heard(from, view),
+            chain::Message::Unconsumed { .. } => self.note_heard(from, view),
             chain::Message::Probe { incarnation, .. } if view == self.view.id() => {
                 let member = Member { node: from, incarnation };
                 asks = self.view.contains(member).then_some(incarnation);
@@ -422,7 +422,7 @@ impl Group {
         }
         // Several may ask each `repeat_every`.
         self.excluded_after = cx.now + REPEAT_EVERY / 4;
-        self.tell(cx, node, Message::Excluded { view: self.view.id() });
+        self.send(cx, node, Message::Excluded { view: self.view.id() });
     }
 
     /// Checks whether this member's window stays closed, and which members keep it closed.
@@ -480,7 +480,7 @@ impl Group {
 
     /// Before an input. A late wake-up by the driver shows that this member was paused. Others may
     /// have acted meanwhile, and their messages wait to be read, so the time does not count.
-    fn make_up_for_stall(&mut self, cx: &Cx<'_>) {
+    fn compensate_pause(&mut self, cx: &Cx<'_>) {
         let lost = self.wake_up.late_by(cx.now);
         if lost.is_zero() {
             return;
@@ -528,7 +528,7 @@ impl Protocol for Group {
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
-        self.make_up_for_stall(cx);
+        self.compensate_pause(cx);
         self.with_chain(cx, |chain, cx| chain.handle_peer(cx, peer, state));
         self.note_stream(cx, peer, state);
         match state {
@@ -541,7 +541,7 @@ impl Protocol for Group {
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
-        self.make_up_for_stall(cx);
+        self.compensate_pause(cx);
         match message {
             Message::Chain(message) => {
                 self.receive_chain(cx, from, message);
@@ -612,7 +612,7 @@ impl Protocol for Group {
     }
 
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
-        self.make_up_for_stall(cx);
+        self.compensate_pause(cx);
         match timer {
             Timer::Chain(timer) => {
                 self.with_chain(cx, |chain, cx| chain.handle_timer(cx, timer));
@@ -635,7 +635,7 @@ impl Protocol for Group {
     }
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
-        self.make_up_for_stall(cx);
+        self.compensate_pause(cx);
         match command {
             Command::Membership(command) => match command {
                 MembershipCommand::Bootstrap { address } => self.bootstrap(cx, address),

@@ -208,7 +208,7 @@ impl Group {
     fn ask(&mut self, cx: &mut Cx<'_>, rank: u32, message: Message) {
         let node = self.view.node(rank as usize);
         self.unanswered.entry(node).or_insert(cx.now);
-        self.tell(cx, node, message);
+        self.send(cx, node, message);
     }
 
     pub(super) fn receive_promise(
@@ -250,7 +250,7 @@ impl Group {
         if !silent.is_empty() {
             let node = silent[cx.rng.below(silent.len() as u32) as usize];
             let (view, digest) = (self.view.id(), self.view.digest());
-            self.tell(cx, node, Message::Prepare { view, digest, ballot });
+            self.send(cx, node, Message::Prepare { view, digest, ballot });
         }
     }
 
@@ -387,7 +387,7 @@ impl Group {
             members: proposal.next.clone(),
         };
         for &node in &waiting {
-            self.tell(cx, node, message.clone());
+            self.send(cx, node, message.clone());
         }
         self.install(cx, view, proposal.made_at, proposal.next.clone());
         // A member that leaves repeats as well: the others may not know yet that it may.
@@ -462,12 +462,12 @@ impl Group {
                     sends.push((node, message));
                 }
             }
-            sends.into_iter().for_each(|(node, message)| self.tell(cx, node, message));
+            sends.into_iter().for_each(|(node, message)| self.send(cx, node, message));
         }
         if let Some(mut installing) = self.installing.take() {
             installing.repeats_left -= 1;
             for &node in &installing.waiting {
-                self.tell(cx, node, installing.message.clone());
+                self.send(cx, node, installing.message.clone());
             }
             if installing.repeats_left > 0 && !installing.waiting.is_empty() {
                 is_waiting = true;
@@ -481,7 +481,7 @@ impl Group {
         if self.is_member() && !self.has_primary {
             // Members that know the outcome may be in no view with this member.
             for &node in self.seeds.iter().filter(|&&node| node != self.me.member.node) {
-                self.tell(cx, node, Message::Installed { view: self.view.id() });
+                self.send(cx, node, Message::Installed { view: self.view.id() });
             }
             is_waiting = true;
         } else if self.is_ending() && self.proposer.is_none() {
@@ -489,7 +489,7 @@ impl Group {
             // knows tells others.
             let node = self.any_member(cx);
             if node != self.me.member.node {
-                self.tell(cx, node, Message::Installed { view: self.view.id() });
+                self.send(cx, node, Message::Installed { view: self.view.id() });
             }
             is_waiting = true;
         }

@@ -314,8 +314,8 @@ fn every_planted_bug_is_caught_by_the_checker_it_was_planted_for() {
         (Bug::ForgeCredit, Rule::Flow),
         (Bug::WithholdCredit, Rule::Flow),
         (Bug::DropFrame, Rule::Transmission),
-        (Bug::IgnoreStable, Rule::Rest),
-        (Bug::RearmForEver, Rule::Rest),
+        (Bug::IgnoreStable, Rule::Quiescence),
+        (Bug::RearmForEver, Rule::Quiescence),
         (Bug::StrayAck, Rule::Balance),
     ];
     for (bug, rule) in planted {

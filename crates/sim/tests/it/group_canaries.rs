@@ -175,7 +175,7 @@ impl Sabotage {
             }
             Bug::ForgetUnread => {
                 for send in sends {
-                    if let Message::Chain(chain::Message::Owed { blocks, bytes, .. }) =
+                    if let Message::Chain(chain::Message::Unconsumed { blocks, bytes, .. }) =
                         &mut send.message
                     {
                         (*blocks, *bytes) = (0, 0);

@@ -347,7 +347,7 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::LargeStore, Rule::Memory),
         (Bug::IgnoreSilently, Rule::Counts),
         (Bug::NeverResend, Rule::Completion),
-        (Bug::RearmForEver, Rule::Rest),
+        (Bug::RearmForEver, Rule::Quiescence),
     ];
     seeds::catch_all(planted, verdict);
 }

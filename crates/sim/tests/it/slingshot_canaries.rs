@@ -312,7 +312,7 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::RepeatRepairs, Rule::Overhead),
         (Bug::NeverFlush, Rule::Memory),
         (Bug::ParkMore, Rule::Memory),
-        (Bug::RearmForEver, Rule::Rest),
+        (Bug::RearmForEver, Rule::Quiescence),
     ];
     seeds::catch_all(planted, verdict);
 }

@@ -315,7 +315,7 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::ForgetLimit, Rule::Credits),
         (Bug::AddToReport, Rule::Report),
         (Bug::HideAttempts, Rule::Report),
-        (Bug::RearmForEver, Rule::Rest),
+        (Bug::RearmForEver, Rule::Quiescence),
     ];
     seeds::catch_all(planted, verdict);
 }

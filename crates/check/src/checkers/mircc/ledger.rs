@@ -148,7 +148,7 @@ impl MirccLedger {
         }
         if sim.events_pending() > 0 {
             let what = format!("{} events are pending", sim.events_pending());
-            self.fail(at, NodeId(0), (Rule::Rest, what));
+            self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
         for node in (0..self.nodes.len() as u32).map(NodeId) {
             if !sim.is_alive(node) {
@@ -156,7 +156,7 @@ impl MirccLedger {
             }
             let pending = sim.node(node).forwarder().pending();
             if pending > 0 {
-                self.fail(at, node, (Rule::Rest, format!("{pending} Interests are pending")));
+                self.fail(at, node, (Rule::Quiescence, format!("{pending} Interests are pending")));
             }
         }
         self.report.verdict()

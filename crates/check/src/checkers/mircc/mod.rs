@@ -50,7 +50,7 @@ rules! {
         /// Once faults are over, what is fetched comes.
         Completion => "completion",
         /// G6: once nothing is fetched any more, nothing is pending and nothing left to do.
-        Rest => "G6 rest",
+        Quiescence => "G6 quiescence",
     }
 }
 

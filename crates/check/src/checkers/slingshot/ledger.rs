@@ -85,7 +85,7 @@ impl SlingshotLedger {
         let pending = sim.events_pending();
         if pending > 0 {
             let what = format!("{pending} events are pending");
-            self.fail(at, NodeId(0), (Rule::Rest, what));
+            self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
         let mut holes = 0;
         for node in (0..self.lives.len() as u32).map(NodeId) {

@@ -39,7 +39,7 @@ rules! {
         /// S8: the share that is recovered is what the closed form says.
         Share => "S8 share",
         /// G6: once faults are over nothing is left to do.
-        Rest => "G6 rest",
+        Quiescence => "G6 quiescence",
     }
 }
 

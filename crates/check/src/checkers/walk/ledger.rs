@@ -145,12 +145,16 @@ impl WalkLedger {
         let at = sim.now();
         if sim.events_pending() > 0 {
             let what = format!("{} events are pending", sim.events_pending());
-            self.fail(at, NodeId(0), (Rule::Rest, what));
+            self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
         for node in (0..self.nodes.len() as u32).map(NodeId) {
             let (seen, held) = (self.nodes[node.index()].held(), sim.node(node).server().held());
             if sim.is_alive(node) && (seen, held) != (0, 0) {
-                self.fail(at, node, (Rule::Rest, format!("{held} walkers are held, {seen} seen")));
+                self.fail(
+                    at,
+                    node,
+                    (Rule::Quiescence, format!("{held} walkers are held, {seen} seen")),
+                );
             }
         }
         let count = |name| sim.counters().count(name);

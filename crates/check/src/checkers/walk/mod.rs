@@ -43,7 +43,7 @@ rules! {
         /// What a job's report says is what was seen.
         Report => "report",
         /// G6: once all jobs are over, nothing is held and nothing left to do.
-        Rest => "G6 rest",
+        Quiescence => "G6 quiescence",
     }
 }
 

@@ -62,7 +62,7 @@ fn the_encoding_is_what_it_always_was() {
         (Message::Resume { view, next: 2 }, GOLDEN[5]),
         (Message::Skip { view, link: 2 }, GOLDEN[6]),
         (Message::Probe { view, incarnation: 2 }, GOLDEN[7]),
-        (Message::Owed { view, incarnation: 2, blocks: 3, bytes: 0x0400 }, GOLDEN[8]),
+        (Message::Unconsumed { view, incarnation: 2, blocks: 3, bytes: 0x0400 }, GOLDEN[8]),
     ];
     for (message, expected) in golden {
         assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
@@ -91,7 +91,10 @@ fn lines_of_a_trace_are_these() {
             "data v0 origin 0 seq 0 (1/1) chain link 0 hops 2 stable -0 10 B",
         ),
         (Message::LinkAck { view, next: 2 }, "link-ack v1 next 2"),
-        (Message::Owed { view, incarnation: 2, blocks: 3, bytes: 4 }, "owed v1 3 blocks 4 B"),
+        (
+            Message::Unconsumed { view, incarnation: 2, blocks: 3, bytes: 4 },
+            "unconsumed v1 3 blocks 4 B",
+        ),
     ];
     for (message, line) in lines {
         assert_eq!(message.to_string(), line);

@@ -144,7 +144,7 @@ impl Bench {
                 Message::Resume { next, .. } => format!("resume {next}"),
                 Message::Probe { .. } => "probe".to_string(),
                 Message::Skip { link, .. } => format!("skip {link}"),
-                Message::Owed { blocks, bytes, .. } => format!("owed {blocks} {bytes}"),
+                Message::Unconsumed { blocks, bytes, .. } => format!("unconsumed {blocks} {bytes}"),
             };
             format!("{}: {what}", send.to)
         };

@@ -100,8 +100,8 @@ fn known_view(id: u64) -> Arc<View> {
     Arc::new(View::new(ViewId(id), members))
 }
 
-fn owed(bench: &mut Bench) -> Vec<String> {
-    bench.sent().into_iter().filter(|line| line.contains("owed")).collect()
+fn unconsumed(bench: &mut Bench) -> Vec<String> {
+    bench.sent().into_iter().filter(|line| line.contains("unconsumed")).collect()
 }
 
 #[test]
@@ -115,18 +115,18 @@ fn what_a_member_did_not_consume_it_tells_the_origin_in_the_next_view() {
     bench.outbox.sends.clear();
     let next = known_view(2);
     bench.call(|chain, cx| chain.handle_view(cx, &next));
-    assert_eq!(owed(&mut bench), ["n1: owed 2 20"]);
+    assert_eq!(unconsumed(&mut bench), ["n1: unconsumed 2 20"]);
     let probe = Message::Probe { view: ViewId(2), incarnation: 101 };
     bench.message(1, probe);
-    assert_eq!(owed(&mut bench), ["n1: owed 2 20"], "asked, it says so again");
+    assert_eq!(unconsumed(&mut bench), ["n1: unconsumed 2 20"], "asked, it says so again");
     // A quarter of the window is worth a message.
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 2));
-    assert_eq!(owed(&mut bench), ["n1: owed 1 10"]);
+    assert_eq!(unconsumed(&mut bench), ["n1: unconsumed 1 10"]);
     // A report for a later message covers this one too.
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(2), NodeId(1), 0));
-    assert_eq!(owed(&mut bench), ["n1: owed 0 0"]);
+    assert_eq!(unconsumed(&mut bench), ["n1: unconsumed 0 0"]);
     bench.call(|chain, cx| chain.consumed_in(cx, ViewId(1), NodeId(1), 3));
-    assert_eq!(owed(&mut bench), [] as [&str; 0]);
+    assert_eq!(unconsumed(&mut bench), [] as [&str; 0]);
 }
 
 #[test]
@@ -134,12 +134,12 @@ fn a_member_to_which_nothing_of_an_origin_came_owes_it_nothing() {
     let mut bench = in_view(0);
     let next = known_view(2);
     bench.call(|chain, cx| chain.handle_view(cx, &next));
-    assert_eq!(owed(&mut bench), [] as [&str; 0]);
+    assert_eq!(unconsumed(&mut bench), [] as [&str; 0]);
     let probe = |incarnation| Message::Probe { view: ViewId(2), incarnation };
     bench.message(1, probe(100));
-    assert_eq!(owed(&mut bench), [] as [&str; 0], "asked by an earlier start");
+    assert_eq!(unconsumed(&mut bench), [] as [&str; 0], "asked by an earlier start");
     bench.message(1, probe(101));
-    assert_eq!(owed(&mut bench), ["n1: owed 0 0"]);
+    assert_eq!(unconsumed(&mut bench), ["n1: unconsumed 0 0"]);
 }
 
 #[test]
@@ -169,17 +169,17 @@ fn an_origin_sends_nothing_before_it_knows_what_it_is_owed_and_no_more_than_the_
     assert_eq!(members.collect::<Vec<_>>(), [NodeId(2)]);
     while bench.fire() != Timer::Probe {}
     assert!(bench.sent().contains(&"n2: probe".to_string()), "should the news have got lost");
-    let owed = |incarnation, blocks| Message::Owed {
+    let unconsumed = |incarnation, blocks| Message::Unconsumed {
         view: ViewId(2),
         incarnation,
         blocks,
         bytes: 10 * blocks,
     };
-    bench.message(2, owed(INCARNATION + 1, 0));
+    bench.message(2, unconsumed(INCARNATION + 1, 0));
     assert_eq!(blocks(&mut bench), [] as [&str; 0], "meant for an earlier start");
-    bench.message(2, owed(INCARNATION, 2));
+    bench.message(2, unconsumed(INCARNATION, 2));
     assert_eq!(blocks(&mut bench).len(), 2);
-    bench.message(2, owed(INCARNATION, 4));
-    bench.message(2, owed(INCARNATION, 1));
+    bench.message(2, unconsumed(INCARNATION, 4));
+    bench.message(2, unconsumed(INCARNATION, 1));
     assert_eq!(blocks(&mut bench).len(), 1, "it only falls, whatever the order");
 }

@@ -284,7 +284,7 @@ impl Field for Payload {
     }
 
     fn any(rng: &mut Rng) -> Payload {
-        Payload::Bytes(Rest::any(rng))
+        Payload::Bytes(ToEnd::any(rng))
     }
 
     fn layout(name: &str) -> String {
@@ -292,7 +292,7 @@ impl Field for Payload {
     }
 }
 
-impl Field<Bytes> for Rest {
+impl Field<Bytes> for ToEnd {
     const BYTES_MIN: usize = 0;
     // What follows would be taken for a part of it.
     const HAS_PAYLOAD: bool = true;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! - `as Layout`: the form in bytes, where it is not the type's own: [`List`], [`Address`],
-//!   [`Rest`], [`Length`], [`ChecksumBefore`], [`ChecksumBehind`], or a type of the protocol that
+//!   [`ToEnd`], [`Length`], [`ChecksumBefore`], [`ChecksumBehind`], or a type of the protocol that
 //!   implements [`Field<Type>`](Field).
 //! - `where check`: a `fn(&Type) -> Result<(), DecodeError>`, called as soon as the field is read.
 //! - `= computed`: a `fn(&Struct) -> Type` that gives the only right value: a checksum. A message

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{
-    Address, ChecksumBefore, ChecksumBehind, Field, Length, List, Rest, Summed, Valued, error_name,
-    fields, messages,
+    Address, ChecksumBefore, ChecksumBehind, Field, Length, List, Summed, ToEnd, Valued,
+    error_name, fields, messages,
 };
 use crate::core::laws::{any_of, decode, documented, hex, laws};
 use crate::core::{DecodeError, Member, NodeId, Payload, ViewId, Wire, encode_to_bytes};
@@ -117,7 +117,7 @@ messages! {
             refusal: Option<Refusal>,
         } ["refused {refusal:?}"],
         /// Of another protocol.
-        5 => Other(bytes: Bytes as Rest) ["{} B", bytes.len()],
+        5 => Other(bytes: Bytes as ToEnd) ["{} B", bytes.len()],
         /// A value whose length stands before another field, and values of a list.
         7 => Late {
             /// The values.
