@@ -8,8 +8,8 @@ use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::admission::Admission;
-use crate::chassis::ends::{Common, Control, Ends, Stopped};
-use crate::chassis::machine::{Crew, Hosted, Input, Typed};
+use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
+use crate::chassis::machine::{Hosted, Input, NodeParts, Typed};
 use crate::error::{Closed, TrySubmitError};
 use crate::events::{Events, event_queue};
 use crate::stats::{SharedStats, Stats};
@@ -34,10 +34,10 @@ pub struct Handle<P: Protocol, K: Kind> {
 /// unread bytes of events hold the node back.
 pub(crate) fn connect<P: Hosted, K: Kind>(
     kind: K,
-    crew: Crew<P>,
+    parts: NodeParts<P>,
     (udp, local_addr): (&std::net::UdpSocket, SocketAddr),
     events_bytes_max: usize,
-) -> (Handle<P, K>, Events<P>, Ends<K::Order>) {
+) -> (Handle<P, K>, Events<P>, DriverEnds<K::Order>) {
     let (inputs, inputs_out) = mpsc::unbounded_channel();
     let (controls, controls_out) = mpsc::unbounded_channel();
     let (sender, events, gate) = event_queue(events_bytes_max);
@@ -48,8 +48,8 @@ pub(crate) fn connect<P: Hosted, K: Kind>(
         datagram_receive_bytes: SockRef::from(udp).recv_buffer_size().unwrap_or(0),
         waiting: gate.waiting(),
     });
-    let machine = Box::new(Typed::new(crew, inputs_out, sender));
-    let ends = Ends { machine, controls: controls_out, gate, common: Arc::clone(&common) };
+    let machine = Box::new(Typed::new(parts, inputs_out, sender));
+    let ends = DriverEnds { machine, controls: controls_out, gate, common: Arc::clone(&common) };
     (Handle { inputs, controls, common, kind }, events, ends)
 }
 

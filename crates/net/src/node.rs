@@ -102,7 +102,7 @@ impl Bound {
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
         let incarnation = session.incarnation();
         let kind = Member { incarnation, multicast: Arc::new(multicast) };
-        let crew = Crew { protocol, shared, node, incarnation, seed };
+        let parts = NodeParts { protocol, shared, node, incarnation, seed };
         let socket = (&self.udp, self.local_addr);
         let (handle, events, ends) =
             connect(kind, crew, socket, self.config.common.events_bytes_max);

@@ -178,7 +178,7 @@ impl Nak {
                 return false;
             };
             if missing.asked >= asks_max {
-                store.lose(cx, key);
+                store.abandon(cx, key);
                 return false;
             }
             missing.asked += 1;

@@ -187,7 +187,7 @@ impl Srm {
         let request = entry.get_mut();
         if cx.now.since(request.since) >= cx.shared.base.lost_after() {
             entry.remove();
-            return self.store.lose(cx, key);
+            return self.store.abandon(cx, key);
         }
         let since = request.since;
         let is_first = request.backoffs == 0;

@@ -114,7 +114,7 @@ impl Store {
             Command::SetRate(rate) => {
                 self.reject(cx, 0, RejectReason::RateTooLarge { r: rate.r, r_max: 0 });
             }
-            Command::Consumed { told } => self.ledger.consumed(cx, told),
+            Command::Consumed { events } => self.ledger.consumed(cx, events),
         }
         None
     }

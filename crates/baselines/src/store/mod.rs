@@ -459,9 +459,13 @@ impl Store {
     }
 
     /// Gives a missing packet up.
-    pub(super) fn lose<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, key: Key) {
+    pub(super) fn abandon<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        key: Key,
+    ) {
         if let Some(flow) = self.flows.get_mut(&(key.group, key.sender)) {
-            flow.lose(cx, &mut self.ledger, key.seq);
+            flow.abandon(cx, &mut self.ledger, key.seq);
         }
     }
 

@@ -53,7 +53,7 @@ impl Overdue {
         while let Some(&(_, key)) = self.missed.front().filter(|(due, _)| *due <= cx.now) {
             self.missed.pop_front();
             if store.missing(key).is_some() {
-                store.lose(cx, key);
+                store.abandon(cx, key);
             }
         }
     }

@@ -449,7 +449,7 @@ impl OverlayLedger {
     }
 
     /// A node lost what it held.
-    fn lose(&mut self, at: Instant, node: NodeId) {
+    fn forget_records(&mut self, at: Instant, node: NodeId) {
         self.members.remove(&node);
         let is_reached = |other: &&NodeId| {
             !self.severed.contains(&(node, **other)) && !self.severed.contains(&(**other, node))
@@ -621,7 +621,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
                     }
                 }
             }
-            Event::Left => self.lose(at, node),
+            Event::Left => self.forget_records(at, node),
             _ => {}
         }
         if self.report.is_broken() {
@@ -650,7 +650,7 @@ impl<P: Host> Observer<P> for OverlayLedger {
             self.severed.insert((from, to));
         }
         if let Fault::Crash(node) = fault {
-            self.lose(at, *node);
+            self.forget_records(at, *node);
             // It may have crashed while it divided a bundle.
             self.dividing = None;
             // The node no longer reports results, and has forgotten those that it reported.

@@ -109,7 +109,7 @@ fn tops_and_visits_are_tables() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), visits);
 }
 
-/// The same as [`Ends::top`], whatever the blocks.
+/// The same as [`WalkEnds::top`], whatever the blocks.
 #[test]
 fn tops_do_not_hang_on_how_walks_come() {
     let NamedGraph { graph, ids, .. } = graph();

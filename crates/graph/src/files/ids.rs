@@ -81,25 +81,25 @@ impl Ids {
 }
 
 /// Edges between ids, in half the space if these are small.
-pub enum Ends {
+pub enum EdgeEnds {
     Narrow(Vec<(u32, u32)>),
     Wide(Vec<(u64, u64)>),
 }
 
-impl Ends {
+impl EdgeEnds {
     fn len(&self) -> usize {
         match self {
-            Ends::Narrow(ends) => ends.len(),
-            Ends::Wide(ends) => ends.len(),
+            EdgeEnds::Narrow(ends) => ends.len(),
+            EdgeEnds::Wide(ends) => ends.len(),
         }
     }
 
     fn ids(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match self {
-            Ends::Narrow(ends) => {
+            EdgeEnds::Narrow(ends) => {
                 Box::new(ends.iter().flat_map(|&(from, to)| [from.into(), to.into()]))
             }
-            Ends::Wide(ends) => Box::new(ends.iter().flat_map(|&(from, to)| [from, to])),
+            EdgeEnds::Wide(ends) => Box::new(ends.iter().flat_map(|&(from, to)| [from, to])),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Ends {
 /// Edges as they are read, piece by piece.
 #[derive(Default)]
 pub struct Loose {
-    pieces: Vec<Ends>,
+    pieces: Vec<EdgeEnds>,
     edges: usize,
     id_max: Option<u64>,
     weights: Vec<f32>,
@@ -123,9 +123,9 @@ impl Loose {
         self.pieces.push(match u32::try_from(max) {
             Ok(_) => {
                 let narrow = |&(from, to): &(u64, u64)| (from as u32, to as u32);
-                Ends::Narrow(ends.iter().map(narrow).collect())
+                EdgeEnds::Narrow(ends.iter().map(narrow).collect())
             }
-            Err(_) => Ends::Wide(ends),
+            Err(_) => EdgeEnds::Wide(ends),
         });
         self.weights.extend_from_slice(weights);
         self.labels.extend_from_slice(labels);
@@ -161,12 +161,12 @@ impl Loose {
         // Each piece is freed once it is converted.
         for piece in self.pieces {
             match piece {
-                Ends::Narrow(piece) => ends.par_extend(
+                EdgeEnds::Narrow(piece) => ends.par_extend(
                     piece
                         .par_iter()
                         .map(|&(from, to)| (ranks.of_id(from.into()), ranks.of_id(to.into()))),
                 ),
-                Ends::Wide(piece) => ends.par_extend(
+                EdgeEnds::Wide(piece) => ends.par_extend(
                     piece.par_iter().map(|&(from, to)| (ranks.of_id(from), ranks.of_id(to))),
                 ),
             }
@@ -195,7 +195,7 @@ impl Ranks {
         let words = max / 64 + 1;
         if words <= (loose.edges as u64 / 2).max(1 << 16) {
             let mut bits = vec![0u64; words as usize];
-            for id in loose.pieces.iter().flat_map(Ends::ids) {
+            for id in loose.pieces.iter().flat_map(EdgeEnds::ids) {
                 bits[(id / 64) as usize] |= 1 << (id % 64);
             }
             let mut before = 0;

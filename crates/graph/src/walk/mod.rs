@@ -44,7 +44,7 @@ pub use lengths::{ExactLengths, Lengths};
 pub use paths::{Paths, Rows};
 pub use prefetch::random_reads;
 pub(crate) use tally::rank;
-pub use tally::{Ends, Ranked};
+pub use tally::{Ranked, WalkEnds};
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::paths::Paths;
 
 /// Where each walk of a job ended, by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ends {
+pub struct WalkEnds {
     ends: Vec<Vertex>,
     walks_per_source: u32,
 }
@@ -21,7 +21,7 @@ pub struct Ranked {
     pub walks: u32,
 }
 
-impl Ends {
+impl WalkEnds {
     /// The last vertex of each walk, in the order of the walks.
     pub fn vertices(&self) -> &[Vertex] {
         &self.ends
@@ -56,15 +56,15 @@ pub(crate) fn rank(ends: &mut [Vertex], count: usize) -> Vec<Ranked> {
 }
 
 impl Job<'_> {
-    /// Where each walk ends. Takes 4 bytes a walk. If the job is stopped, `Ends` covers the walks
+    /// Where each walk ends. Takes 4 bytes a walk. If the job is stopped, `WalkEnds` covers the walks
     /// up to the first that is missing.
-    pub fn ends(&self) -> (Ends, Summary) {
+    pub fn ends(&self) -> (WalkEnds, Summary) {
         let mut ends = Vec::with_capacity(usize::try_from(self.walks()).unwrap_or(0));
         let Ok(summary) = self.paths(|paths: &Paths| {
             ends.extend(paths.iter().map(|(_, path)| path[path.len() - 1]));
             Ok::<(), std::convert::Infallible>(())
         });
-        (Ends { ends, walks_per_source: self.walks_per_source() }, summary)
+        (WalkEnds { ends, walks_per_source: self.walks_per_source() }, summary)
     }
 
     /// How often walks were at each vertex, their sources included. Takes 8 bytes a vertex and

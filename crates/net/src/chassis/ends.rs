@@ -37,7 +37,7 @@ pub(crate) struct Common {
 }
 
 /// The driver's end.
-pub(crate) struct Ends<O> {
+pub(crate) struct DriverEnds<O> {
     pub(crate) machine: Box<dyn Machine>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
     pub(crate) gate: EventGate,

@@ -194,7 +194,7 @@ impl<P> Hosted for P where
 }
 
 /// A protocol that has not been started, and the node that it is for.
-pub(crate) struct Crew<P: Hosted> {
+pub(crate) struct NodeParts<P: Hosted> {
     /// The protocol.
     pub(crate) protocol: P,
     /// State that all nodes may read.
@@ -227,16 +227,16 @@ pub(crate) struct Typed<P: Hosted> {
 impl<P: Hosted> Typed<P> {
     /// A protocol between these queues.
     pub(crate) fn new(
-        crew: Crew<P>,
+        parts: NodeParts<P>,
         inputs: mpsc::UnboundedReceiver<Input<P>>,
         events: EventSender<P>,
     ) -> Typed<P> {
         Typed {
-            protocol: crew.protocol,
-            shared: crew.shared,
-            node: crew.node,
-            incarnation: crew.incarnation,
-            rng: Rng::new(crew.seed, u64::from(crew.node.0)),
+            protocol: parts.protocol,
+            shared: parts.shared,
+            node: parts.node,
+            incarnation: parts.incarnation,
+            rng: Rng::new(parts.seed, u64::from(parts.node.0)),
             outbox: Outbox::default(),
             timers: Slab::default(),
             decoded: None,

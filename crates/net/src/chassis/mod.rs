@@ -313,7 +313,7 @@ impl Task {
             // The driver is fair by itself: each of its turns is bounded and ends in a yield.
             let ended = tokio::task::unconstrained(Task(driver)).await;
             // The driver is gone by now, and its ports are free.
-            ended.tell();
+            ended.notify();
         });
     }
 }
@@ -356,7 +356,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Notifies all who wait for the end.
-    fn tell(self) {
+    fn notify(self) {
         for reply in self.replies {
             // The receiver may have stopped waiting.
             let _ = reply.send(self.stopped);

@@ -144,11 +144,15 @@ impl Way {
     }
 
     /// The native multicast, if it is in use.
-    pub(crate) fn start(self, cluster: ClusterTag, waker: Waker) -> io::Result<Option<Native>> {
+    pub(crate) fn start(
+        self,
+        cluster: ClusterTag,
+        waker: Waker,
+    ) -> io::Result<Option<MulticastSocket>> {
         let Way::Native(Opened { socket, interface, port }) = self else {
             return Ok(None);
         };
-        Ok(Some(Native {
+        Ok(Some(MulticastSocket {
             arrivals: Arrivals::new(socket, waker)?,
             interface,
             first: first_address(cluster),
@@ -215,7 +219,7 @@ impl Opened {
 }
 
 /// Multicast in use: the socket it arrives at, and where groups are.
-pub(crate) struct Native {
+pub(crate) struct MulticastSocket {
     pub(crate) arrivals: Arrivals,
     interface: Ipv4Addr,
     first: Ipv4Addr,
@@ -224,7 +228,7 @@ pub(crate) struct Native {
     joined: [u32; ADDRESSES],
 }
 
-impl Native {
+impl MulticastSocket {
     /// Where messages to a group are sent.
     pub(crate) fn address(&self, group: GroupId) -> SocketAddr {
         SocketAddrV4::new(nth(self.first, slot(group)), self.port).into()

@@ -13,7 +13,7 @@ use crate::chassis::Drive;
 use crate::chassis::machine::{Encode, Encoded, Sender};
 use crate::counters;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
-use crate::streams::outgoing::{Outlook, Phase};
+use crate::streams::outgoing::{NotifiedState, Phase};
 use crate::streams::queue::WriteQueue;
 
 impl Driver {
@@ -218,7 +218,7 @@ impl Sender for Driver {
 
 /// The instant at which a message held back for `delay` leaves: later by less than a 256th of that,
 /// so that messages of about the same time leave together.
-fn together(at: Instant, delay: Duration) -> Instant {
+fn round_to_grain(at: Instant, delay: Duration) -> Instant {
     let grain = 1 << (delay.as_nanos() / 256).max(1).ilog2().min(32);
     Instant::from_nanos(at.as_nanos().div_ceil(grain).saturating_mul(grain))
 }
@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn what_is_held_back_leaves_together_and_not_much_later() {
-        let at = |delay: Duration| together(Instant::from_nanos(1_000_000_001), delay).as_nanos();
+        let at =
+            |delay: Duration| round_to_grain(Instant::from_nanos(1_000_000_001), delay).as_nanos();
         assert_eq!(at(Duration::from_nanos(1)), 1_000_000_001);
         for millis in [1, 50, 1000] {
             let delay = Duration::from_millis(millis);
@@ -237,7 +238,7 @@ mod tests {
             assert!(later < delay.as_nanos() as u64 / 256, "{later}");
         }
         let delay = Duration::from_millis(50);
-        let times = (0..1000).map(|place| together(Instant::from_nanos(place * 1000), delay));
+        let times = (0..1000).map(|place| round_to_grain(Instant::from_nanos(place * 1000), delay));
         let different: std::collections::BTreeSet<Instant> = times.collect();
         assert_eq!(different.len(), 9, "a millisecond in parts of 131 us");
     }

@@ -108,7 +108,7 @@ pub(crate) struct Driver {
     // What is sent to others is not for this node.
     groups: BTreeSet<GroupId>,
     // `None` if messages to groups leave as copies only.
-    multicast: Option<Native>,
+    multicast: Option<MulticastSocket>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     // Slots of the busy streams, which signal only after several packets.
@@ -143,7 +143,7 @@ pub(crate) struct Driver {
 
 /// The parts of a driver.
 pub(crate) struct Parts {
-    pub(crate) ends: Ends<Order>,
+    pub(crate) ends: DriverEnds<Order>,
     pub(crate) config: NodeConfig,
     /// Seed of the node's random numbers.
     pub(crate) seed: u64,
@@ -252,7 +252,7 @@ impl Driver {
             Source::Datagrams => self.receive_datagrams(Ask::IfSignalled),
             Source::Multicast => self.receive_multicast(),
             Source::Outgoing(place) => self.serve_outgoing(place),
-            Source::Incoming(slot) => self.serve_incoming(slot, Cue::Signal),
+            Source::Incoming(slot) => self.serve_incoming(slot, ReadCause::Signal),
         }
     }
 

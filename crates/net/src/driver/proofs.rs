@@ -28,7 +28,7 @@ use crate::counters;
 use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
 use crate::record::{HEADER_BYTES, Header, SESSION_BYTES, Session};
-use crate::streams::outgoing::{Outlook, Phase};
+use crate::streams::outgoing::{NotifiedState, Phase};
 
 /// Nodes that are asked at once.
 const OPEN_MAX: usize = 1024;
@@ -336,7 +336,7 @@ impl Driver {
     pub(super) fn lose_unproven(&mut self, place: usize) {
         let peer = self.peers.at(place);
         let node = peer.node;
-        let was = peer.outgoing.outlook;
+        let was = peer.outgoing.notified_state;
         let lost_bytes = peer.outgoing.give_up();
         peer.outgoing.outlook = Outlook::Down;
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);

@@ -15,8 +15,8 @@ use crate::chassis::ready::Source;
 use crate::counters;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::streams::gather::Gather;
-use crate::streams::incoming::{Cue, Filled, Incoming, Speaker, Unfinished};
-use crate::streams::outgoing::{Drain, Flushed, HELLO_BYTES, Outlook, Phase, abort_on_close};
+use crate::streams::incoming::{Filled, Incoming, ReadCause, Speaker, Unfinished};
+use crate::streams::outgoing::{Drain, Flushed, HELLO_BYTES, NotifiedState, Phase, abort_on_close};
 use crate::sys;
 
 /// Bytes read from one stream in a turn.
@@ -380,7 +380,7 @@ impl Driver {
                 self.gathering.swap_remove(at);
             } else if until <= self.chassis.now {
                 self.gathering.swap_remove(at);
-                self.serve_incoming(slot, Cue::Deadline);
+                self.serve_incoming(slot, ReadCause::Deadline);
             }
         }
     }
@@ -391,7 +391,7 @@ impl Driver {
         streams.map(Incoming::gathers_until).min().unwrap_or(Instant::MAX)
     }
 
-    pub(super) fn serve_incoming(&mut self, slot: usize, cue: Cue) {
+    pub(super) fn serve_incoming(&mut self, slot: usize, cause: ReadCause) {
         let Some(mut incoming) = self.incoming.get_mut(slot).and_then(Option::take) else {
             return;
         };
@@ -442,7 +442,7 @@ impl Driver {
         &mut self,
         slot: usize,
         incoming: &mut Incoming,
-        mut cue: Cue,
+        mut cause: ReadCause,
     ) -> Result<Filled, Refusal> {
         let mut read = 0;
         loop {
@@ -450,7 +450,7 @@ impl Driver {
                 Filled::Bytes(bytes) => read += bytes,
                 end => return Ok(end),
             }
-            cue = Cue::Signal;
+            cause = ReadCause::Signal;
             while let Some(record) = incoming.next_record(self.config.record_bytes_max)? {
                 self.take_record(slot, incoming, record)?;
                 if let Speaker::Peer { peer, .. } = incoming.speaker

@@ -139,7 +139,7 @@ pub(super) struct FaceDriver {
 
 /// The parts of a driver.
 pub(super) struct Parts {
-    pub(super) ends: Ends<Order>,
+    pub(super) ends: DriverEnds<Order>,
     pub(super) config: FacesConfig,
     /// Seed of the node's random numbers.
     pub(super) seed: u64,
@@ -187,7 +187,7 @@ impl FaceDriver {
                 Control::Order(Order::Open { addr, reply }) => {
                     let opened = self.faces.open(addr, self.chassis.now);
                     if let Ok((node, true)) = opened {
-                        self.tell(node, PeerState::Up { incarnation: 0 });
+                        self.notify_protocol(node, PeerState::Up { incarnation: 0 });
                     }
                     // The receiver may have stopped waiting.
                     let _ = reply.send(opened.map(|(node, _)| node));
@@ -196,7 +196,7 @@ impl FaceDriver {
                     let was_open = self.faces.remove(node);
                     if was_open {
                         self.note_closed(node);
-                        self.tell_notices();
+                        self.handle_notices();
                     }
                     let _ = reply.send(was_open);
                 }
@@ -245,7 +245,7 @@ impl FaceDriver {
                 Err(refusal) => self.refuse(refusal, &addr),
             }
         }
-        self.tell_notices();
+        self.handle_notices();
     }
 
     fn take_datagram(
@@ -293,7 +293,7 @@ impl FaceDriver {
         {
             self.chassis.counters.add(counters::FACES_YIELDED, 1);
             self.close(yields);
-            self.tell_notices();
+            self.handle_notices();
         }
         let node = self.faces.let_in(addr, self.chassis.now).ok_or(Refusal::Full)?;
         self.chassis.counters.add(counters::FACES_OPENED, 1);
@@ -301,7 +301,7 @@ impl FaceDriver {
             self.is_idle_watched = true;
             self.deadlines.set(self.chassis.now + self.config.face_idle_after, Deadline::Idle);
         }
-        self.tell(node, PeerState::Up { incarnation: 0 });
+        self.notify_protocol(node, PeerState::Up { incarnation: 0 });
         Ok(node)
     }
 
@@ -323,21 +323,21 @@ impl FaceDriver {
         for node in idle {
             self.close(node);
         }
-        self.tell_notices();
+        self.handle_notices();
         self.is_idle_watched = self.faces.has_strangers();
         if self.is_idle_watched {
             self.deadlines.set(again_at, Deadline::Idle);
         }
     }
 
-    fn tell(&mut self, node: NodeId, state: PeerState) {
+    fn notify_protocol(&mut self, node: NodeId, state: PeerState) {
         self.handle(Call::Peer(node, state));
     }
 
-    fn tell_notices(&mut self) {
+    fn handle_notices(&mut self) {
         // This loop ends: a face closes once, and the protocol's reaction opens none.
         while let Some((node, state)) = self.notices.pop_front() {
-            self.tell(node, state);
+            self.notify_protocol(node, state);
         }
     }
 

@@ -86,7 +86,7 @@ impl BoundFaces {
                 return Err(FaceError::Twice { addr }.into());
             }
         }
-        let crew = Crew { protocol, shared, node: LOCAL, incarnation, seed };
+        let parts = NodeParts { protocol, shared, node: LOCAL, incarnation, seed };
         let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
         let (handle, events, ends) =
             connect(kind, crew, socket, self.config.common.events_bytes_max);

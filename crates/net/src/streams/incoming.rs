@@ -54,7 +54,7 @@ pub(crate) struct Unfinished {
 
 /// The reason for a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cue {
+pub(crate) enum ReadCause {
     /// A signal of the kernel, if there was one.
     Signal,
     /// The time for which a busy stream may gather is over.
@@ -104,11 +104,11 @@ impl Incoming {
     }
 
     /// Notes the bytes read in a turn, and adapts the mark at which the kernel signals.
-    pub(crate) fn note_read(&mut self, bytes: usize, cue: Cue, now: Instant) {
-        let mark = match cue {
-            Cue::Signal if bytes == 0 => None,
-            Cue::Signal => self.gather.note_read(bytes, now),
-            Cue::Deadline => {
+    pub(crate) fn note_read(&mut self, bytes: usize, cause: ReadCause, now: Instant) {
+        let mark = match cause {
+            ReadCause::Signal if bytes == 0 => None,
+            ReadCause::Signal => self.gather.note_read(bytes, now),
+            ReadCause::Deadline => {
                 self.gather.give_up(now);
                 Some(1)
             }
@@ -125,12 +125,17 @@ impl Incoming {
     }
 
     /// Reads once.
-    pub(crate) fn fill(&mut self, cue: Cue, pool: &mut ReadPool, traffic: &mut Traffic) -> Filled {
+    pub(crate) fn fill(
+        &mut self,
+        cause: ReadCause,
+        pool: &mut ReadPool,
+        traffic: &mut Traffic,
+    ) -> Filled {
         let mut cx = Context::from_waker(&self.waker);
         let mut received = 0;
         while received == 0 {
             match self.stream.poll_read_ready(&mut cx) {
-                Poll::Pending if cue == Cue::Deadline => {
+                Poll::Pending if cause == ReadCause::Deadline => {
                     return self.fill_unsignalled(pool, traffic);
                 }
                 Poll::Pending => return Filled::Blocked,

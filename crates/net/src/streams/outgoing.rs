@@ -42,7 +42,7 @@ type Connect = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
 /// The state of a peer of which the protocol was last notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outlook {
+pub(crate) enum NotifiedState {
     /// Up, or nothing yet: sends are queued.
     Up,
     /// Down: sends are discarded until the stream stands again.
@@ -94,7 +94,7 @@ pub(crate) enum Drain {
 /// The stream to one peer.
 pub(crate) struct Outgoing {
     pub(crate) phase: Phase,
-    pub(crate) outlook: Outlook,
+    pub(crate) notified_state: NotifiedState,
     pub(crate) queue: WriteQueue,
     /// Held back by emulated faults, in order, each with the instant of its release.
     pub(crate) held: VecDeque<(Instant, Encoded)>,
@@ -120,7 +120,7 @@ impl Outgoing {
     pub(crate) fn new(queued: TallyPart, waker: Waker) -> Outgoing {
         Outgoing {
             phase: Phase::Idle,
-            outlook: Outlook::Up,
+            notified_state: NotifiedState::Up,
             queue: WriteQueue::default(),
             held: VecDeque::new(),
             held_bytes: 0,
@@ -166,7 +166,7 @@ impl Outgoing {
         self.failures = 0;
         let lost = self.drop_queued();
         if lost > 0 {
-            self.outlook = Outlook::Down;
+            self.notified_state = NotifiedState::Down;
         }
         lost
     }
@@ -191,7 +191,7 @@ impl Outgoing {
             self.failures = 0;
         }
         self.phase = Phase::Waiting;
-        self.outlook = Outlook::Down;
+        self.notified_state = NotifiedState::Down;
         self.drop_queued()
     }
 
@@ -231,7 +231,7 @@ impl Outgoing {
     /// Lets records flow: the peer's Hello was accepted.
     pub(crate) fn establish(&mut self, session: u32, now: Instant, config: &NodeConfig) {
         if let Phase::Greeting(stream, _) = std::mem::replace(&mut self.phase, Phase::Waiting) {
-            self.outlook = Outlook::Up;
+            self.notified_state = NotifiedState::Up;
             let share = match config.socket_buffer_bytes {
                 Some(_) => None,
                 // A socket that accepts no size keeps the kernel's.
@@ -361,7 +361,7 @@ impl Outgoing {
             return Drain::Pending;
         };
         // A peer that is down accepts nothing: the request stays until it is up.
-        if self.outlook == Outlook::Down || self.queued_bytes() >= below_bytes {
+        if self.notified_state == NotifiedState::Down || self.queued_bytes() >= below_bytes {
             return Drain::Pending;
         }
         self.drain_below_bytes = None;

@@ -5,15 +5,17 @@ use crate::support;
 use std::time::Duration;
 
 use paceline_proto::core::{GroupId, Lane, Membership, NodeId, Payload};
-use support::{Letter, Order, Post, Report, Running, bind_all, cluster, pair, start, start_with};
+use support::{
+    Order, Post, Report, Running, TestMessage, bind_all, cluster, pair, start, start_with,
+};
 
 #[tokio::test]
 async fn both_lanes_deliver() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "by stream");
     a.send(1, Lane::Datagram, 2, "by datagram");
-    let mut got = [b.letter().await, b.letter().await];
-    got.sort_by_key(|letter| letter.number);
+    let mut got = [b.message().await, b.message().await];
+    got.sort_by_key(|message| message.number);
     assert_eq!(got[0].payload, Payload::from("by stream"));
     assert_eq!(got[1].payload, Payload::from("by datagram"));
     assert_eq!((got[0].lane, got[1].lane), (Lane::Stream, Lane::Datagram));
@@ -29,9 +31,9 @@ async fn a_stream_keeps_order_and_bytes_at_every_size() {
         a.send(1, Lane::Stream, number, vec![number as u8; size(number)]);
     }
     for number in 0..450 {
-        let letter = b.letter().await;
-        assert_eq!(letter.number, number);
-        assert!(letter.payload == Payload::from(vec![number as u8; size(number)]));
+        let message = b.message().await;
+        assert_eq!(message.number, number);
+        assert!(message.payload == Payload::from(vec![number as u8; size(number)]));
     }
 }
 
@@ -39,7 +41,7 @@ async fn a_stream_keeps_order_and_bytes_at_every_size() {
 async fn zeros_arrive_as_written_out_zeros() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 0, Payload::Zeros(200_000));
-    assert_eq!(b.letter().await.payload, Payload::Zeros(200_000));
+    assert_eq!(b.message().await.payload, Payload::Zeros(200_000));
 }
 
 #[tokio::test]
@@ -128,10 +130,10 @@ async fn four_nodes_all_to_all_keep_fifo_per_sender() {
     for node in &mut nodes {
         let mut next = [0; 4];
         for _ in 0..300 {
-            let Report::Letter(NodeId(from), letter) = node.next().await else {
-                panic!("only letters");
+            let Report::TestMessage(NodeId(from), message) = node.next().await else {
+                panic!("only messages");
             };
-            assert_eq!(letter.number, next[from as usize]);
+            assert_eq!(message.number, next[from as usize]);
             next[from as usize] += 1;
         }
     }
@@ -146,7 +148,7 @@ async fn set(node: &mut Running, membership: Membership) {
 
 fn to_group(number: u64, bytes: usize) -> Order {
     let payload = Payload::from(vec![number as u8; bytes]);
-    Order::SendGroup(GROUP, Letter { lane: Lane::Datagram, number, payload })
+    Order::SendGroup(GROUP, TestMessage { lane: Lane::Datagram, number, payload })
 }
 
 #[tokio::test]
@@ -156,15 +158,15 @@ async fn what_is_sent_to_a_group_goes_to_every_other_node_that_has_joined() {
         set(&mut nodes[node], Membership::Joined).await;
     }
     nodes[0].order(to_group(1, 100));
-    assert_eq!(nodes[1].letter().await.number, 1);
-    let letter = nodes[2].letter().await;
-    assert_eq!((letter.number, letter.payload), (1, Payload::from(vec![1; 100])));
+    assert_eq!(nodes[1].message().await.number, 1);
+    let message = nodes[2].message().await;
+    assert_eq!((message.number, message.payload), (1, Payload::from(vec![1; 100])));
     nodes[3].counted("group_not_joined", 1).await;
     set(&mut nodes[2], Membership::Left).await;
     // A sender need not have joined.
     nodes[3].order(to_group(2, 100));
-    assert_eq!(nodes[0].letter().await.number, 2, "its own letter did not come back");
-    assert_eq!(nodes[1].letter().await.number, 2);
+    assert_eq!(nodes[0].message().await.number, 2, "its own message did not come back");
+    assert_eq!(nodes[1].message().await.number, 2);
     nodes[2].counted("group_not_joined", 1).await;
     assert_eq!(nodes[3].count("group_not_joined"), 1);
 }
@@ -173,10 +175,10 @@ async fn what_is_sent_to_a_group_goes_to_every_other_node_that_has_joined() {
 async fn the_longest_message_that_a_datagram_carries_may_go_to_a_group() {
     let mut nodes = cluster(2);
     set(&mut nodes[1], Membership::Joined).await;
-    // 1,200 bytes less the record header, the group's number and the head of a letter.
+    // 1,200 bytes less the record header, the group's number and the head of a message.
     let longest = 1200 - 24 - 4 - 9;
     nodes[0].order(to_group(1, longest + 1));
     nodes[0].counted("datagram_unsendable", 1).await;
     nodes[0].order(to_group(2, longest));
-    assert_eq!(nodes[1].letter().await.number, 2);
+    assert_eq!(nodes[1].message().await.number, 2);
 }

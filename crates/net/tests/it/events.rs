@@ -13,9 +13,9 @@ use support::{Report, Running, bind, config, start};
 const EVENTS_BYTES_MAX: usize = 100_000;
 /// What one turn may add: a share of a stream, and what was read into its buffer with it.
 const TURN_BYTES_MAX: usize = 2 * (256 << 10);
-const LETTERS: u64 = 4000;
-const LETTER_BYTES: usize = 4000;
-/// Letters that are received before the application stops to.
+const MESSAGES: u64 = 4000;
+const MESSAGE_BYTES: usize = 4000;
+/// Messages that are received before the application stops to.
 const READ: u64 = 2000;
 
 /// Nodes 0 and 1, and a member 2 that the test plays. Node 0 bounds its events.
@@ -29,8 +29,8 @@ fn nodes(adjust: impl Fn(NodeConfig) -> NodeConfig) -> (Running, Running, UdpSoc
 }
 
 fn flood(one: &Running) {
-    for number in 0..LETTERS {
-        one.send(0, Lane::Stream, number, vec![7; LETTER_BYTES]);
+    for number in 0..MESSAGES {
+        one.send(0, Lane::Stream, number, vec![7; MESSAGE_BYTES]);
     }
 }
 
@@ -66,8 +66,8 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     let to = zero.node.local_addr();
     two.send_to(&[&header(Kind::Hello, 0).encode()[..], session.as_bytes()].concat(), to).unwrap();
     for number in 0..100_u8 {
-        let letter = [0, 0, 0, 0, 0, 0, 0, 0, number];
-        let record = [&header(Kind::Message, 1).encode()[..], &letter].concat();
+        let message = [0, 0, 0, 0, 0, 0, 0, 0, number];
+        let record = [&header(Kind::Message, 1).encode()[..], &message].concat();
         two.send_to(&record, to).unwrap();
     }
     // Longer than a record and a Hello may take, which are not this node's to judge meanwhile.
@@ -77,15 +77,15 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     // Until half of the bound is left it stays held, also where it was before.
     assert!((EVENTS_BYTES_MAX / 2..EVENTS_BYTES_MAX + TURN_BYTES_MAX).contains(&held), "{held}");
     assert_eq!(stats.counters.count("post_received"), before.0, "nothing was taken");
-    assert!(before.0 < READ + LETTERS / 4, "{}", before.0);
+    assert!(before.0 < READ + MESSAGES / 4, "{}", before.0);
     let turns = stats.traffic.turns - before.1;
     assert!(turns < 30, "a node that is held back sleeps: {turns} turns");
 
-    let mut letters = [READ, 0];
-    while letters != [LETTERS, 100] {
-        let Report::Letter(from, letter) = zero.next().await else { continue };
-        let next = &mut letters[from.index() - 1];
-        assert_eq!(letter.number, *next, "of {from}, in order");
+    let mut messages = [READ, 0];
+    while messages != [MESSAGES, 100] {
+        let Report::TestMessage(from, message) = zero.next().await else { continue };
+        let next = &mut messages[from.index() - 1];
+        assert_eq!(message.number, *next, "of {from}, in order");
         *next += 1;
     }
     let stats = zero.node.stats();
@@ -136,12 +136,12 @@ async fn events_that_nobody_will_receive_hold_nobody_back() {
     let Running { node, events } = zero;
     drop(events);
     let all = async {
-        while node.stats().counters.count("post_received") < LETTERS {
+        while node.stats().counters.count("post_received") < MESSAGES {
             wait(2).await;
         }
     };
     tokio::time::timeout(support::PATIENCE, all).await.expect("all in time");
     let stats = node.stats();
     assert_eq!(stats.held.events_bytes, 0);
-    assert!(stats.counters.count("event_discarded") > LETTERS / 2);
+    assert!(stats.counters.count("event_discarded") > MESSAGES / 2);
 }

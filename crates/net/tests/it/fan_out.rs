@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use paceline_net::{Multicast, Roster};
 use paceline_proto::core::{GroupId, Lane, NodeId};
-use support::{Letter, Order, Running, bind, config, start};
+use support::{Order, Running, TestMessage, bind, config, start};
 
 const PEERS: u32 = 15;
 const PORT: u16 = 28_472;
@@ -25,8 +25,8 @@ fn talker(multicast: Multicast) -> (Running, Vec<UdpSocket>) {
 
 /// Has the Hellos sent that go ahead of a first message.
 async fn introduce(node: &Running) {
-    let letter = Letter { lane: Lane::Datagram, number: 0, payload: "".into() };
-    node.order(Order::SendGroup(GroupId(1), letter));
+    let message = TestMessage { lane: Lane::Datagram, number: 0, payload: "".into() };
+    node.order(Order::SendGroup(GroupId(1), message));
     while node.node.stats().traffic.datagrams_out <= u64::from(PEERS) {
         tokio::task::yield_now().await;
     }
@@ -40,8 +40,9 @@ async fn cost(node: &Running, turns: u64, each: u64, copies: u64) -> (f64, f64) 
     let started = Instant::now();
     for turn in 0..turns {
         for number in 0..each {
-            let letter = Letter { lane: Lane::Datagram, number, payload: vec![7; 1000].into() };
-            node.order(Order::SendGroup(GroupId(1), letter));
+            let message =
+                TestMessage { lane: Lane::Datagram, number, payload: vec![7; 1000].into() };
+            node.order(Order::SendGroup(GroupId(1), message));
         }
         let out = done.datagrams_out + (turn + 1) * each * copies;
         while node.node.stats().traffic.datagrams_out < out {

@@ -25,7 +25,7 @@ async fn a_restarted_peer_gives_down_then_up_then_fresh_traffic() {
     let mut b = start(bound.pop().expect("two"), &roster);
     let mut a = start(bound.pop().expect("two"), &roster);
     a.send(1, Lane::Stream, 1, "before");
-    assert_eq!(b.letter().await.number, 1);
+    assert_eq!(b.message().await.number, 1);
     let (addr, old) = (b.node.local_addr(), b.node.incarnation());
     b.node.stop().await;
     a.find(down).await;
@@ -37,7 +37,7 @@ async fn a_restarted_peer_gives_down_then_up_then_fresh_traffic() {
     assert_eq!(a.find(up).await, b.node.incarnation());
     assert_ne!(b.node.incarnation(), old);
     a.send(1, Lane::Stream, 3, "after");
-    assert_eq!(b.letter().await.number, 3);
+    assert_eq!(b.message().await.number, 3);
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn datagrams_flow_again_after_the_receiver_restarted() {
     let mut b = start(bound.pop().expect("two"), &roster);
     let a = start(bound.pop().expect("two"), &roster);
     a.send(1, Lane::Datagram, 1, "introduced by a Hello");
-    assert_eq!(b.letter().await.number, 1);
+    assert_eq!(b.message().await.number, 1);
     let addr = b.node.local_addr();
     b.node.stop().await;
     drop(b);
@@ -55,21 +55,21 @@ async fn datagrams_flow_again_after_the_receiver_restarted() {
     // The first is dropped, and answered by a question for the session.
     a.send(1, Lane::Datagram, 2, "unknown session");
     b.counted("record_unknown_session", 1).await;
-    let letter = loop {
+    let message = loop {
         a.send(1, Lane::Datagram, 3, "known session");
         tokio::select! {
-            letter = b.letter() => break letter,
+            message = b.message() => break message,
             () = tokio::time::sleep(Duration::from_millis(10)) => {}
         }
     };
-    assert_eq!(letter.number, 3);
+    assert_eq!(message.number, 3);
 }
 
 #[tokio::test]
 async fn an_idle_dialler_notices_that_its_peer_stopped() {
     let (mut a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "hello");
-    b.letter().await;
+    b.message().await;
     b.node.stop().await;
     a.find(down).await;
 }
@@ -78,35 +78,35 @@ async fn an_idle_dialler_notices_that_its_peer_stopped() {
 async fn a_disconnected_peer_comes_back_on_a_fresh_stream() {
     let (mut a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
-    b.letter().await;
+    b.message().await;
     a.order(Order::Disconnect(NodeId(1)));
     a.find(down).await;
     assert_eq!(a.find(up).await, b.node.incarnation());
     a.send(1, Lane::Stream, 2, "");
-    assert_eq!(b.letter().await.number, 2);
+    assert_eq!(b.message().await.number, 2);
 }
 
 #[tokio::test]
 async fn a_reset_breaks_the_streams_of_both_ends() {
     let (mut a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
-    b.letter().await;
+    b.message().await;
     b.send(0, Lane::Stream, 1, "");
-    a.letter().await;
+    a.message().await;
     a.node.emulate(EmulateChange::Reset(NodeId(1))).expect("the node runs");
     a.find(down).await;
     b.find(down).await;
     a.find(up).await;
     b.find(up).await;
     a.send(1, Lane::Stream, 2, "");
-    assert_eq!(b.letter().await.number, 2);
+    assert_eq!(b.message().await.number, 2);
 }
 
 #[tokio::test]
 async fn a_partition_stalls_streams_and_drops_datagrams_until_it_heals() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
-    b.letter().await;
+    b.message().await;
     a.node.emulate(EmulateChange::Partition(vec![NodeId(1)])).expect("the node runs");
     a.send(1, Lane::Stream, 2, "");
     a.send(1, Lane::Datagram, 3, "");
@@ -115,7 +115,7 @@ async fn a_partition_stalls_streams_and_drops_datagrams_until_it_heals() {
     a.counted("emulated_loss", 2).await;
     assert_eq!(b.count("post_received"), 1);
     a.node.emulate(EmulateChange::Partition(vec![])).expect("the node runs");
-    assert_eq!(b.letter().await.number, 2);
+    assert_eq!(b.message().await.number, 2);
     assert_eq!(a.count("stream_broken"), 0);
 }
 
@@ -123,7 +123,7 @@ async fn a_partition_stalls_streams_and_drops_datagrams_until_it_heals() {
 async fn a_partition_stalls_what_is_received_too() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "");
-    b.letter().await;
+    b.message().await;
     b.node.emulate(EmulateChange::Partition(vec![NodeId(0)])).expect("the node runs");
     // Seen by the node once a datagram of the same peer is lost to it.
     while b.count("emulated_loss") == 0 {
@@ -137,7 +137,7 @@ async fn a_partition_stalls_what_is_received_too() {
     }
     assert_eq!(b.count("post_received"), before);
     b.node.emulate(EmulateChange::Clear).expect("the node runs");
-    while b.letter().await.number != 2 {}
+    while b.message().await.number != 2 {}
 }
 
 fn lossy(share: f64) -> EmulateChange {
@@ -161,9 +161,9 @@ async fn emulated_loss_drops_datagrams_and_only_delays_a_stream() {
     }
     let (mut streamed, mut datagrams) = (Vec::new(), 0);
     while streamed.len() < 100 {
-        let letter = b.letter().await;
-        match letter.lane {
-            Lane::Stream => streamed.push(letter.number),
+        let message = b.message().await;
+        match message.lane {
+            Lane::Stream => streamed.push(message.number),
             Lane::Datagram => datagrams += 1,
         }
     }
@@ -182,7 +182,7 @@ async fn a_delayed_link_to_one_peer_leaves_others_alone() {
     nodes[0].send(1, Lane::Stream, 1, "");
     nodes[0].send(1, Lane::Datagram, 1, "");
     nodes[0].send(2, Lane::Stream, 2, "");
-    assert_eq!(nodes[2].letter().await.number, 2);
+    assert_eq!(nodes[2].message().await.number, 2);
     assert_eq!(nodes[1].count("post_received"), 0);
 }
 
@@ -201,7 +201,7 @@ async fn a_pause_ends_by_itself() {
     let (a, mut b) = pair();
     b.node.emulate(EmulateChange::Pause(Duration::from_millis(30))).expect("the node runs");
     a.send(1, Lane::Stream, 1, "");
-    assert_eq!(b.letter().await.number, 1);
+    assert_eq!(b.message().await.number, 1);
 }
 
 #[tokio::test]
@@ -241,24 +241,24 @@ async fn a_queue_past_its_bound_breaks_the_stream() {
     a.counted("stream_queue_overflow", 1).await;
 }
 
-/// The numbers of those of `LETTERS` that reach the second node though it loses on arrival.
+/// The numbers of those of `MESSAGES` that reach the second node though it loses on arrival.
 async fn reaching(loss: Loss) -> Vec<u64> {
-    const LETTERS: u64 = 200;
+    const MESSAGES: u64 = 200;
     let (a, mut b) = pair();
     b.node.emulate(EmulateChange::ReceiveLoss(loss)).expect("the node runs");
-    for number in 0..LETTERS {
+    for number in 0..MESSAGES {
         a.send(1, Lane::Datagram, number, "");
     }
     let mut numbers = Vec::new();
-    while numbers.len() as u64 + b.count("emulated_receive_loss") < LETTERS {
-        match tokio::time::timeout(Duration::from_millis(5), b.letter()).await {
-            Ok(letter) => numbers.push(letter.number),
+    while numbers.len() as u64 + b.count("emulated_receive_loss") < MESSAGES {
+        match tokio::time::timeout(Duration::from_millis(5), b.message()).await {
+            Ok(message) => numbers.push(message.number),
             Err(_) => assert_eq!(a.count("datagram_send_failed"), 0),
         }
     }
     // Streams have no end buffer, and neither have Hellos: without one nothing was accepted.
-    a.send(1, Lane::Stream, LETTERS, "");
-    assert_eq!(b.letter().await.number, LETTERS);
+    a.send(1, Lane::Stream, MESSAGES, "");
+    assert_eq!(b.message().await.number, MESSAGES);
     assert_eq!(b.count("record_unknown_session"), 0);
     numbers
 }

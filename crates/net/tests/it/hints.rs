@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use paceline_net::record::{HEADER_BYTES, Kind, SESSION_BYTES};
 use paceline_proto::core::{Lane, NodeId, PeerState};
-use support::stranger::{LETTER, Stranger, open_node};
+use support::stranger::{MESSAGE, Stranger, open_node};
 use support::{Order, Report, Running};
 
 /// A question with a nonce.
@@ -267,6 +267,6 @@ async fn strangers_that_are_asked_at_once_all_answer_at_once() {
         assert!(echo.starts_with(&[1, 2, 3, 4, 5, 6, 7, 8]) && echo.len() == 12, "{echo:?}");
     }
     assert_eq!(node.count("stranger_unanswered"), 0);
-    strangers[0].say(addr, Kind::Message, &LETTER);
+    strangers[0].say(addr, Kind::Message, &MESSAGE);
     assert!(strangers[0].hears(Kind::Who).is_empty());
 }

@@ -46,7 +46,7 @@ fn hello() -> Vec<u8> {
     record(header(Kind::Hello, 0), session().as_bytes())
 }
 
-fn letter(sequence: u64) -> Vec<u8> {
+fn message(sequence: u64) -> Vec<u8> {
     record(header(Kind::Message, sequence), &[1, 0, 0, 0, 0, 0, 0, 0, sequence as u8])
 }
 
@@ -85,11 +85,11 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
         (spoilt(11, 9), "record_unknown_sender"),
         (spoilt(1, 77), "record_malformed"),
         (spoilt(12, 0xff), "record_malformed"),
-        (framed(&letter(0)), "record_malformed"),
+        (framed(&message(0)), "record_malformed"),
         (5u32.to_be_bytes().to_vec(), "record_malformed"),
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "record_oversized"),
         (1001u32.to_be_bytes().to_vec(), "record_oversized"),
-        (after_hello(letter(2)), "record_out_of_sequence"),
+        (after_hello(message(2)), "record_out_of_sequence"),
         (after_hello(hello()), "record_out_of_sequence"),
         (after_hello(record(header(Kind::Message, 1), &[9, 9])), "record_undecodable"),
         (after_hello(record(header(Kind::Who, 1), &[])), "record_malformed"),
@@ -103,7 +103,7 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
     let addr = node.node.local_addr();
     let stream = tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(addr).expect("accepted");
-        for byte in [framed(&hello()), framed(&letter(1)), framed(&letter(2))].concat() {
+        for byte in [framed(&hello()), framed(&message(1)), framed(&message(2))].concat() {
             stream.write_all(&[byte]).expect("taken");
         }
         stream
@@ -116,7 +116,7 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
 async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
     let (node, played) = node_with(|config| config);
     let spoilt = |place: usize, value: u8| {
-        let mut bytes = letter(0);
+        let mut bytes = message(0);
         bytes[place] = value;
         bytes
     };
@@ -128,7 +128,7 @@ async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
         (spoilt(11, 9), "record_unknown_sender"),
         (spoilt(12, 0xff), "record_unknown_session"),
         (spoilt(24, 9), "record_undecodable"),
-        (letter(0)[..20].to_vec(), "record_malformed"),
+        (message(0)[..20].to_vec(), "record_malformed"),
     ];
     for (bytes, counter) in cases {
         played.send(&bytes).expect("sent");
@@ -138,7 +138,7 @@ async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
     played.send(&record(header(Kind::Group, 0), &[0; 3])).expect("sent");
     node.counted("record_malformed", 2).await;
     assert_eq!(node.count("post_received"), 0);
-    played.send(&letter(1)).expect("sent");
+    played.send(&message(1)).expect("sent");
     node.counted("post_received", 1).await;
 }
 
@@ -147,15 +147,15 @@ async fn a_datagram_of_an_unknown_session_is_answered_by_one_question() {
     let (mut node, played) = node_with(|config| config);
     let addr = node.node.local_addr();
     for _ in 0..5 {
-        played.send_to(&letter(1), addr).expect("sent");
+        played.send_to(&message(1), addr).expect("sent");
     }
     node.counted("record_unknown_session", 5).await;
     let mut asked = [0; 100];
     let length = played.recv(&mut asked).expect("a question");
     assert_eq!((length, asked[1]), (24, 3), "a Who without a body");
     played.send_to(&hello(), addr).expect("sent");
-    played.send_to(&letter(2), addr).expect("sent");
-    assert_eq!(node.letter().await.number, 2);
+    played.send_to(&message(2), addr).expect("sent");
+    assert_eq!(node.message().await.number, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -175,21 +175,21 @@ async fn an_older_session_is_refused_for_ever() {
     let (mut node, played) = node_with(|config| config);
     let addr = node.node.local_addr();
     played.send_to(&hello(), addr).expect("sent");
-    played.send_to(&letter(1), addr).expect("sent");
-    assert_eq!(node.letter().await.number, 1);
+    played.send_to(&message(1), addr).expect("sent");
+    assert_eq!(node.message().await.number, 1);
     let newer = Session::new(2000, 5);
     let speak_newer = |kind| Header { session: newer.tag(), ..header(kind, 0) };
     let rejoined = record(speak_newer(Kind::Hello), newer.as_bytes());
     played.send_to(&rejoined, addr).expect("sent");
     node.counted("peer_restarted", 1).await;
-    played.send_to(&letter(2), addr).expect("sent");
+    played.send_to(&message(2), addr).expect("sent");
     node.counted("record_unknown_session", 1).await;
     played.send_to(&hello(), addr).expect("sent");
     node.counted("record_old_session", 1).await;
     is_closed_and_counted(&node, framed(&hello()), "record_old_session").await;
     let fresh = record(speak_newer(Kind::Message), &[1, 0, 0, 0, 0, 0, 0, 0, 3]);
     played.send_to(&fresh, addr).expect("sent");
-    assert_eq!(node.letter().await.number, 3);
+    assert_eq!(node.message().await.number, 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -204,8 +204,8 @@ async fn a_session_from_the_future_is_refused_and_shuts_nobody_out() {
         node.counted("record_future_session", count).await;
     }
     played.send_to(&hello(), addr).expect("sent");
-    played.send_to(&letter(1), addr).expect("sent");
-    assert_eq!(node.letter().await.number, 1);
+    played.send_to(&message(1), addr).expect("sent");
+    assert_eq!(node.message().await.number, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -214,12 +214,12 @@ async fn a_second_stream_of_a_peer_replaces_the_first() {
     let addr = node.node.local_addr();
     let mut first = TcpStream::connect(addr).expect("accepted");
     first.write_all(&framed(&hello())).expect("taken");
-    first.write_all(&framed(&letter(1))).expect("taken");
-    assert_eq!(node.letter().await.number, 1);
+    first.write_all(&framed(&message(1))).expect("taken");
+    assert_eq!(node.message().await.number, 1);
     let mut second = TcpStream::connect(addr).expect("accepted");
     second.write_all(&framed(&hello())).expect("taken");
-    second.write_all(&framed(&letter(1))).expect("taken");
-    assert_eq!(node.letter().await.number, 1);
+    second.write_all(&framed(&message(1))).expect("taken");
+    assert_eq!(node.message().await.number, 1);
     let closed = tokio::task::spawn_blocking(move || {
         first.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         let mut read = Vec::new();
@@ -257,11 +257,11 @@ async fn a_record_that_never_ends_closes_its_stream_and_others_go_on() {
     let mut slow = TcpStream::connect(node.node.local_addr()).expect("accepted");
     slow.write_all(&framed(&hello())).expect("taken");
     for number in 1..=3 {
-        let record = framed(&letter(number));
+        let record = framed(&message(number));
         slow.write_all(&record[..10]).expect("taken");
         tokio::time::sleep(Duration::from_millis(100)).await;
         slow.write_all(&record[10..]).expect("taken");
-        assert_eq!(node.letter().await.number, number);
+        assert_eq!(node.message().await.number, number);
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
     assert_eq!(node.count("record_timed_out"), 2);

@@ -16,16 +16,16 @@ use paceline_net::{
 };
 use paceline_netlab::{NetlabError, NetworkLab, Plan};
 use paceline_proto::core::{GroupId, Lane, Membership, NodeId};
-use support::{Letter, Order, PATIENCE, Report, start};
+use support::{Order, PATIENCE, Report, TestMessage, start};
 
 const ROLE: &str = "NET_LAB_TEST_NODE";
 const NODES: u32 = 4;
 const PORT: u16 = 7_800;
 const MULTICAST_PORT: u16 = 7_801;
-const LETTERS: u64 = 500;
-/// Letters to a group with each turn of a node.
+const MESSAGES: u64 = 500;
+/// Messages to a group with each turn of a node.
 const BURST: u64 = 10;
-/// After this long without a letter nothing is under way.
+/// After this long without a message nothing is under way.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// Lengths of questions, and how many of each at a time: some leave in trains, some in fragments.
@@ -64,9 +64,9 @@ async fn the_node_of_a_lab() {
     }
     running.numbers(NODES as usize - 1).await;
     meet(&folder, node, NODES, "ready").await;
-    for number in 0..LETTERS {
-        let letter = Letter { lane: Lane::Datagram, number, payload: vec![7; 500].into() };
-        running.order(Order::SendGroup(GroupId(3), letter));
+    for number in 0..MESSAGES {
+        let message = TestMessage { lane: Lane::Datagram, number, payload: vec![7; 500].into() };
+        running.order(Order::SendGroup(GroupId(3), message));
         if number % BURST == BURST - 1 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -74,7 +74,7 @@ async fn the_node_of_a_lab() {
     meet(&folder, node, NODES, "said").await;
     let mut heard = 0;
     while let Ok(report) = tokio::time::timeout(SETTLE, running.next()).await {
-        heard += u64::from(matches!(report, Report::Letter(..)));
+        heard += u64::from(matches!(report, Report::TestMessage(..)));
     }
     let stats = running.node.stats();
     println!("\nheard {heard} out {} {:?}", stats.traffic.datagrams_out, stats.counters.sorted());
@@ -176,12 +176,12 @@ fn packets_longer_than_a_links_arrive_whole_and_shorter_ones_leave_in_trains() {
 fn what_a_node_sends_once_crosses_the_bridge_to_all_who_have_joined() {
     let Some(mut lab) = build(NODES) else { return };
     // A node that has joined hears all others.
-    let others = u64::from(NODES - 1) * LETTERS;
+    let others = u64::from(NODES - 1) * MESSAGES;
     for (node, (heard, out)) in run_multicast(&lab).into_iter().enumerate() {
         let expected = if node + 1 < NODES as usize { others } else { 0 };
         assert_eq!(heard, expected, "node {node}");
         // And Hellos.
-        assert!((LETTERS..LETTERS + 10).contains(&out), "node {node} sent {out}");
+        assert!((MESSAGES..MESSAGES + 10).contains(&out), "node {node} sent {out}");
     }
     match lab.drop_datagrams_everywhere(0.2) {
         Err(error @ (NetlabError::MissingTools { .. } | NetlabError::Unsupported { .. })) => {

@@ -64,7 +64,7 @@ fn pair(memory_bytes_max: usize) -> (Running, Running) {
     (start(zero, &roster), start(one, &roster))
 }
 
-/// How long node 1 takes to bring node 0 letters, short ones and long ones.
+/// How long node 1 takes to bring node 0 messages, short ones and long ones.
 async fn exchange(zero: &mut Running, one: &Running) -> Duration {
     let began = Instant::now();
     for number in 0..400 {

@@ -10,7 +10,7 @@ use paceline_net::{BindError, Bound, EmulateChange, Multicast, MulticastUse, Nod
 use paceline_net::{Node, Roster};
 use paceline_proto::core::{GroupId, Lane, LinkFaults, Loss, Membership, NodeId};
 use socket2::SockRef;
-use support::{Letter, Order, Post, Report, Running, bind, start};
+use support::{Order, Post, Report, Running, TestMessage, bind, start};
 
 /// Below the ports that the kernel hands out.
 const PORT: u16 = 28_471;
@@ -39,8 +39,8 @@ async fn set(node: &mut Running, group: u32, membership: Membership) {
 }
 
 fn send_group(node: &Running, group: u32, number: u64) {
-    let letter = Letter { lane: Lane::Datagram, number, payload: "to a group".into() };
-    node.order(Order::SendGroup(GroupId(group), letter));
+    let message = TestMessage { lane: Lane::Datagram, number, payload: "to a group".into() };
+    node.order(Order::SendGroup(GroupId(group), message));
 }
 
 fn traffic_out(node: &Running) -> u64 {
@@ -96,21 +96,21 @@ async fn groups_that_share_an_address_are_told_apart_and_it_is_left_with_the_las
     let mut numbers = b[0].numbers(3).await;
     numbers.sort_unstable();
     assert_eq!(numbers, [10, 11, 12]);
-    assert_eq!(b[1].letter().await.number, 11);
+    assert_eq!(b[1].message().await.number, 11);
     assert_eq!((b[1].count("group_not_joined"), b[1].count("post_received")), (1, 1));
 
     set(&mut b[0], 1, Membership::Left).await;
     send_group(a, 1, 20);
     send_group(a, 16, 21);
-    assert_eq!(b[0].letter().await.number, 21);
+    assert_eq!(b[0].message().await.number, 21);
     b[0].counted("group_not_joined", 1).await;
     set(&mut b[0], 16, Membership::Left).await;
     send_group(a, 16, 30);
     // Once one node has it, all that hear the address have it.
-    assert_eq!(b[1].letter().await.number, 21);
-    assert_eq!(b[1].letter().await.number, 30);
+    assert_eq!(b[1].message().await.number, 21);
+    assert_eq!(b[1].message().await.number, 30);
     send_group(a, 2, 31);
-    assert_eq!(b[0].letter().await.number, 31);
+    assert_eq!(b[0].message().await.number, 31);
     assert_eq!(b[0].count("group_not_joined"), 1, "the kernel keeps it away");
 }
 
@@ -142,7 +142,7 @@ async fn a_restarted_member_hears_after_one_question_at_most() {
     let mut b = nodes.pop().expect("two nodes");
     set(&mut b, 1, Membership::Joined).await;
     send_group(&nodes[0], 1, 1);
-    assert_eq!(b.letter().await.number, 1);
+    assert_eq!(b.message().await.number, 1);
     let addr = b.node.local_addr();
     b.node.stop().await;
     drop(b);
@@ -151,14 +151,14 @@ async fn a_restarted_member_hears_after_one_question_at_most() {
     set(&mut b, 1, Membership::Joined).await;
     send_group(&nodes[0], 1, 2);
     b.counted("record_unknown_session", 1).await;
-    let letter = loop {
+    let message = loop {
         send_group(&nodes[0], 1, 3);
         tokio::select! {
-            letter = b.letter() => break letter,
+            message = b.message() => break message,
             () = tokio::time::sleep(Duration::from_millis(10)) => {}
         }
     };
-    assert_eq!(letter.number, 3);
+    assert_eq!(message.number, 3);
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn emulated_links_get_a_copy_each_and_end_buffers_lose_what_was_sent_once(
     let cut = EmulateChange::Faults { to: Peers::One(NodeId(1)), faults };
     nodes[0].node.emulate(cut).expect("the node runs");
     send_group(&nodes[0], 1, 1);
-    assert_eq!(nodes[2].letter().await.number, 1);
+    assert_eq!(nodes[2].message().await.number, 1);
     assert_eq!(nodes[0].count("emulated_loss"), 1);
     nodes[0].node.emulate(EmulateChange::Partition(vec![NodeId(2)])).expect("the node runs");
     send_group(&nodes[0], 1, 2);
@@ -219,7 +219,7 @@ async fn where_multicast_is_impossible_it_is_refused_or_copies_are_sent_as_asked
     }
     set(&mut nodes[1], 3, Membership::Joined).await;
     send_group(&nodes[0], 3, 1);
-    assert_eq!(nodes[1].letter().await.number, 1);
+    assert_eq!(nodes[1].message().await.number, 1);
     let auto = bind(config(&name, 9, Multicast::auto(PORT)));
     let alone = Roster::new([(NodeId(9), auto.local_addr())]).expect("one member");
     first(&start(auto, &alone).node);
@@ -239,7 +239,7 @@ impl Played {
         [&header.encode()[..], body].concat()
     }
 
-    fn letter(&self, sender: u32, group: u32) -> Vec<u8> {
+    fn message(&self, sender: u32, group: u32) -> Vec<u8> {
         let body = [&group.to_be_bytes()[..], &[0; 8], &[9]].concat();
         self.record(Kind::Group, sender, &body)
     }
@@ -266,18 +266,18 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
     // A session that is not known is asked for where the roster says, and nowhere else.
     let forger = UdpSocket::bind("127.0.0.1:0").expect("a port");
     SockRef::from(&forger).set_multicast_if_v4(&Ipv4Addr::LOCALHOST).expect("loopback");
-    forger.send_to(&played.letter(1, 0), port).expect("sent");
+    forger.send_to(&played.message(1, 0), port).expect("sent");
     node.counted("record_unknown_session", 1).await;
     let mut asked = [0; 100];
     let length = played.socket.recv(&mut asked).expect("a question");
     assert_eq!((length, asked[1]), (24, 3), "a Who without a body");
     let hello = played.record(Kind::Hello, 1, played.session.as_bytes());
     played.send(&hello, node.node.local_addr());
-    played.send(&played.letter(1, 0), port);
-    assert_eq!(node.find(|it| matches!(it, Report::Letter(..)).then_some(())).await, ());
+    played.send(&played.message(1, 0), port);
+    assert_eq!(node.find(|it| matches!(it, Report::TestMessage(..)).then_some(())).await, ());
 
     let spoilt = |place: usize, value: u8| {
-        let mut bytes = played.letter(1, 0);
+        let mut bytes = played.message(1, 0);
         bytes[place] = value;
         bytes
     };
@@ -287,13 +287,13 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
         (played.record(Kind::Who, 1, &[]), "record_malformed"),
         (played.record(Kind::Taken, 1, &[0]), "record_malformed"),
         (played.record(Kind::Group, 1, &[0; 3]), "record_malformed"),
-        (played.letter(1, 0)[..23].to_vec(), "record_malformed"),
+        (played.message(1, 0)[..23].to_vec(), "record_malformed"),
         (played.record(Kind::Group, 1, &[0, 0, 0, 0, 77]), "record_undecodable"),
         (spoilt(0, 0x81), "record_foreign_version"),
-        (spoilt(4, !played.letter(1, 0)[4]), "record_foreign_cluster"),
-        (played.letter(5, 0), "record_unknown_sender"),
-        (played.letter(0, 0), "peer_has_own_id"),
-        (played.letter(1, 16), "group_not_joined"),
+        (spoilt(4, !played.message(1, 0)[4]), "record_foreign_cluster"),
+        (played.message(5, 0), "record_unknown_sender"),
+        (played.message(0, 0), "peer_has_own_id"),
+        (played.message(1, 16), "group_not_joined"),
         (vec![0; 1], "record_foreign_version"),
     ];
     for (bytes, counter) in cases {
@@ -326,6 +326,6 @@ async fn what_is_sent_to_the_port_and_to_no_group_is_not_taken() {
     let node = start(bound, &Roster::new(members).expect("one member"));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let played = Played { socket, cluster: ClusterTag::of(&name), session: Session::new(1000, 1) };
-    played.send(&played.letter(1, 0), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+    played.send(&played.message(1, 0), SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
     node.counted("multicast_not_addressed", 1).await;
 }

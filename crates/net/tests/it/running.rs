@@ -94,7 +94,7 @@ async fn dropping_all_handles_stops_the_node_and_ends_its_events() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, "last words");
     drop(a.node);
-    assert_eq!(b.letter().await.number, 1);
+    assert_eq!(b.message().await.number, 1);
     let mut events = a.events;
     assert!(tokio::time::timeout(support::PATIENCE, events.recv()).await.expect("ends").is_none());
 }
@@ -118,7 +118,7 @@ async fn a_node_at_rest_makes_no_turns() {
 async fn stats_tell_what_went_through_the_sockets() {
     let (a, mut b) = pair();
     a.send(1, Lane::Stream, 1, vec![0; 5000]);
-    b.letter().await;
+    b.message().await;
     let (sent, received) = (a.node.stats().traffic, b.node.stats().traffic);
     assert_eq!((sent.stream_messages_out, received.stream_messages_in), (1, 1));
     assert_eq!(sent.stream_bytes_out, (4 + 24 + 9 + 5000) as u64);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use paceline_net::record::Kind;
 use paceline_net::{Bound, Roster};
 use paceline_proto::core::{Lane, NodeId};
-use support::stranger::{LETTER, Stranger, open_node};
+use support::stranger::{MESSAGE, Stranger, open_node};
 use support::{Order, bind, config, start};
 
 /// A node with the same id and session as this one, at another address.
@@ -28,7 +28,7 @@ async fn no_datagram_is_taken_in_the_name_of_a_peer_from_who_only_knows_its_sess
         forger.tag.set(tag);
         for kind in [Kind::Message, Kind::Group] {
             let refused = node.count("record_unknown_session");
-            forger.say(addr, kind, &LETTER);
+            forger.say(addr, kind, &MESSAGE);
             node.counted("record_unknown_session", refused + 1).await;
         }
     }
@@ -37,12 +37,12 @@ async fn no_datagram_is_taken_in_the_name_of_a_peer_from_who_only_knows_its_sess
     own.meets(addr);
     let forger = Stranger { session: peer.session, id: 9, ..own };
     let refused = node.count("record_unknown_session");
-    forger.say(addr, Kind::Message, &LETTER);
+    forger.say(addr, Kind::Message, &MESSAGE);
     node.counted("record_unknown_session", refused + 1).await;
     assert_eq!(node.count("post_received"), 0);
     // The peer is heard all the time.
-    peer.say(addr, Kind::Message, &LETTER);
-    node.letter().await;
+    peer.say(addr, Kind::Message, &MESSAGE);
+    node.message().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -56,8 +56,8 @@ async fn no_stream_in_the_name_of_a_peer_takes_the_place_of_its_own() {
         assert!(forger.dials(node.node.local_addr()).is_err(), "a forger was let in");
     }
     node.counted("record_unknown_session", 3).await;
-    peer.writes_letter(&mut stream);
-    node.letter().await;
+    peer.writes_message(&mut stream);
+    node.message().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -73,7 +73,7 @@ async fn a_node_that_restarts_tells_its_peers_new_tags() {
     let mut node = node;
     for (round, lane) in [Lane::Datagram, Lane::Stream].into_iter().enumerate() {
         one.send(0, lane, 1, "before");
-        node.letter().await;
+        node.message().await;
         node.node.stop().await;
         // Peers order the runs of a node by start time, in milliseconds.
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -87,7 +87,7 @@ async fn a_node_that_restarts_tells_its_peers_new_tags() {
             assert!(sent < 500, "round {round}: {:?}", node.node.stats().counters.sorted());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        node.letter().await;
+        node.message().await;
     }
 }
 

@@ -99,8 +99,8 @@ pub struct Bulk<T> {
     verb: Verb,
     read: fn(&[u8], Outcome) -> Option<T>,
     results: mpsc::Sender<KeyResult<T>>,
-    told: mpsc::UnboundedSender<(u64, Told)>,
-    outcomes: mpsc::UnboundedReceiver<(u64, Told)>,
+    reply_to: mpsc::UnboundedSender<(u64, DhtReply)>,
+    outcomes: mpsc::UnboundedReceiver<(u64, DhtReply)>,
     sent: HashMap<Key, Sent>,
     places: u64,
 }
@@ -114,13 +114,13 @@ impl<T: Send + 'static> Bulk<T> {
         read: fn(&[u8], Outcome) -> Option<T>,
     ) -> Results<T> {
         let (results, received) = mpsc::channel(RESULTS_MAX);
-        let (told, outcomes) = mpsc::unbounded_channel();
+        let (reply_to, outcomes) = mpsc::unbounded_channel();
         let bulk = Bulk {
             shared: dht.shared.clone(),
             verb,
             read,
             results,
-            told,
+            reply_to,
             outcomes,
             sent: HashMap::new(),
             places: 0,
@@ -213,8 +213,8 @@ impl<T: Send + 'static> Bulk<T> {
             tokio::select! {
                 biased;
                 wanted = source.recv() => return Ok(wanted.map_or(Next::Over, Next::Wanted)),
-                told = self.outcomes.recv(), if !self.sent.is_empty() => {
-                    self.outcome(told).await?;
+                reply = self.outcomes.recv(), if !self.sent.is_empty() => {
+                    self.outcome(reply).await?;
                 }
                 () = &mut idle, if may_idle => return Ok(Next::Idle),
             }
@@ -233,8 +233,8 @@ impl<T: Send + 'static> Bulk<T> {
         let permit = loop {
             tokio::select! {
                 biased;
-                told = self.outcomes.recv(), if !self.sent.is_empty() => {
-                    self.outcome(told).await?;
+                reply = self.outcomes.recv(), if !self.sent.is_empty() => {
+                    self.outcome(reply).await?;
                 }
                 permit = &mut wait => break permit.expect("it is never closed"),
             }
@@ -252,7 +252,7 @@ impl<T: Send + 'static> Bulk<T> {
             Verb::Remove => Operation::Remove(keys),
             Verb::Send(payload) => Operation::Send { keys, payload: payload.clone() },
         };
-        let request = self.shared.ask(operation, count, permit, &self.told);
+        let request = self.shared.ask(operation, count, permit, &self.reply_to);
         for (key, place, name) in names {
             self.sent.insert(key, Sent { place, name, request });
         }
@@ -260,15 +260,15 @@ impl<T: Send + 'static> Bulk<T> {
     }
 
     async fn take_outcome(&mut self) -> Result<(), Abandoned> {
-        let told = self.outcomes.recv().await;
-        self.outcome(told).await
+        let reply = self.outcomes.recv().await;
+        self.outcome(reply).await
     }
 
-    async fn outcome(&mut self, told: Option<(u64, Told)>) -> Result<(), Abandoned> {
-        match told {
+    async fn outcome(&mut self, reply: Option<(u64, DhtReply)>) -> Result<(), Abandoned> {
+        match reply {
             // This call keeps a sender of its own.
             None => Err(Abandoned),
-            Some((_, Told::Outcome(key, outcome))) => {
+            Some((_, DhtReply::Outcome(key, outcome))) => {
                 let Some(sent) = self.sent.remove(&key) else { return Ok(()) };
                 let result = match outcome {
                     Outcome::Failed(reason) => Err(reason.into()),
@@ -276,8 +276,8 @@ impl<T: Send + 'static> Bulk<T> {
                 };
                 self.give(sent.place, sent.name, result).await
             }
-            Some((request, Told::Rejected(reason))) => self.fail(request, &reason.into()).await,
-            Some((request, Told::Closed)) => self.fail(request, &KeyError::Closed).await,
+            Some((request, DhtReply::Rejected(reason))) => self.fail(request, &reason.into()).await,
+            Some((request, DhtReply::Closed)) => self.fail(request, &KeyError::Closed).await,
         }
     }
 

@@ -87,14 +87,16 @@ impl Host {
             sender.try_send(write).map_err(|_| "the queue is shorter than a batch")?;
         }
         drop(sender);
-        let told = AtomicU64::new(0);
-        let written = |number| told.store(number, Ordering::Relaxed);
+        let acknowledged = AtomicU64::new(0);
+        let written = |number| acknowledged.store(number, Ordering::Relaxed);
         let ended = seeds::caught(|| Ok(write_all(file, waiting, written)))?;
-        let told = told.into_inner();
+        let acknowledged = acknowledged.into_inner();
         match ended {
-            Ok(()) if told == last => (self.kept, self.unsure) = (next, None),
-            Err(_) if told == 0 => self.unsure = Some(next),
-            ended => return Err(format!("{ended:?}, and {told} of {last} was acknowledged")),
+            Ok(()) if acknowledged == last => (self.kept, self.unsure) = (next, None),
+            Err(_) if acknowledged == 0 => self.unsure = Some(next),
+            ended => {
+                return Err(format!("{ended:?}, and {acknowledged} of {last} was acknowledged"));
+            }
         }
         Ok(self.unsure.is_none())
     }
@@ -327,10 +329,10 @@ fn acknowledged_records_outlive_disks_that_fail_or_the_damage_is_reported_seeds(
         "overwritten",
         "records",
     ];
-    let told: Vec<String> =
+    let acknowledged: Vec<String> =
         names.iter().zip(totals).map(|(name, total)| format!("{total} {name}")).collect();
-    println!("{count} seeds: {}", told.join(", "));
-    assert!(count < 100 || totals.iter().all(|&total| total > 0), "{told:?}");
+    println!("{count} seeds: {}", acknowledged.join(", "));
+    assert!(count < 100 || totals.iter().all(|&total| total > 0), "{acknowledged:?}");
 }
 
 /// A host that wrote batches, until this many were acknowledged.

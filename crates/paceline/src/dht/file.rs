@@ -45,7 +45,7 @@ pub const FILE_THREAD: &str = "paceline-dht-file";
 /// If there is no such file, it is damaged or of another format, or a host has it open.
 pub fn read_file(
     path: impl AsRef<Path>,
-    mut told: impl FnMut((u64, u32), &Key, Option<(Bytes, Bytes)>),
+    mut take: impl FnMut((u64, u32), &Key, Option<(Bytes, Bytes)>),
 ) -> Result<(), DiskError> {
     let path = path.as_ref();
     let read = guarded(|| {
@@ -59,7 +59,7 @@ pub fn read_file(
     });
     for record in read.map_err(|fault| fault.of(path))? {
         let Version { count, by } = record.stamp.version;
-        told((count, by), &record.key, record.value.as_ref().and_then(split));
+        take((count, by), &record.key, record.value.as_ref().and_then(split));
     }
     Ok(())
 }
@@ -354,14 +354,14 @@ fn flags_to_write(file: &fs::File) -> Result<Option<u8>, Fault> {
 
 /// Checks a file that is not being written, with these flags in its head, and reads its rows. Does
 /// not change the file.
-fn read_snapshot(file: fs::File, flags: Option<u8>, told: impl FnMut(Row)) -> Result<(), Fault> {
+fn read_snapshot(file: fs::File, flags: Option<u8>, take: impl FnMut(Row)) -> Result<(), Fault> {
     let Some(snapshot) = Snapshot::new(file).map_err(other)? else {
         return Err(redb::Error::DatabaseAlreadyOpen.into());
     };
     if let Some(flags) = flags {
         snapshot.write(FLAGS_AT, &[flags]).map_err(other)?;
     }
-    read_rows(&checked(builder().create_with_backend(snapshot)?)?, told)
+    read_rows(&checked(builder().create_with_backend(snapshot)?)?, take)
 }
 
 /// A file of another kind was named by mistake: it must not be touched.
@@ -416,7 +416,7 @@ fn no_row() -> Fault {
 }
 
 /// Reads all rows, those of the first format last.
-fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault> {
+fn read_rows(database: &Database, mut take: impl FnMut(Row)) -> Result<(), Fault> {
     let transaction = database.begin_read()?;
     let decoders: [(Table, Decoder); 2] =
         [(RECORDS, Row::decode), (RECORDS_OLD, Row::decode_unchecked)];
@@ -428,7 +428,7 @@ fn read_rows(database: &Database, mut told: impl FnMut(Row)) -> Result<(), Fault
         };
         for entry in table.iter()? {
             let (key, row) = entry?;
-            told(decode(*key.value(), row.value()).ok_or_else(no_row)?);
+            take(decode(*key.value(), row.value()).ok_or_else(no_row)?);
         }
     }
     Ok(())

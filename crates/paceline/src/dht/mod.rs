@@ -114,13 +114,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// Sends a request; `told` receives the outcomes of its keys.
+    /// Sends a request; `reply_to` receives the outcomes of its keys.
     pub fn ask(
         &self,
         operation: Operation,
         keys: usize,
         permit: OwnedSemaphorePermit,
-        told: &mpsc::UnboundedSender<(u64, Told)>,
+        reply_to: &mpsc::UnboundedSender<(u64, DhtReply)>,
     ) -> u64 {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.replies.expect(id, keys, permit, told.clone());
@@ -274,15 +274,15 @@ impl Dht {
     /// If the key has the wrong size, or the host could not be found.
     pub async fn locate(&self, key: impl AsRef<[u8]>) -> Result<NodeId, KeyError> {
         let key = place(key.as_ref())?;
-        let (told, mut outcomes) = mpsc::unbounded_channel();
+        let (reply_to, mut outcomes) = mpsc::unbounded_channel();
         let permit = self.shared.permits.clone().acquire_owned().await.expect("it is never closed");
-        self.shared.ask(Operation::Locate(vec![key]), 1, permit, &told);
+        self.shared.ask(Operation::Locate(vec![key]), 1, permit, &reply_to);
         match outcomes.recv().await {
-            Some((_, Told::Outcome(_, Outcome::Located(node)))) => Ok(node),
-            Some((_, Told::Outcome(_, Outcome::Failed(reason)))) => Err(reason.into()),
-            Some((_, Told::Rejected(reason))) => Err(reason.into()),
-            Some((_, Told::Outcome(..))) => Err(KeyError::NoRoute),
-            Some((_, Told::Closed)) | None => Err(KeyError::Closed),
+            Some((_, DhtReply::Outcome(_, Outcome::Located(node)))) => Ok(node),
+            Some((_, DhtReply::Outcome(_, Outcome::Failed(reason)))) => Err(reason.into()),
+            Some((_, DhtReply::Rejected(reason))) => Err(reason.into()),
+            Some((_, DhtReply::Outcome(..))) => Err(KeyError::NoRoute),
+            Some((_, DhtReply::Closed)) | None => Err(KeyError::Closed),
         }
     }
 

@@ -14,7 +14,7 @@ use super::error::DiskError;
 use crate::lock;
 
 /// A reply to a request, under its number; a request has several.
-pub enum Told {
+pub enum DhtReply {
     /// What became of a key.
     Outcome(Key, Outcome),
     /// It was not accepted.
@@ -39,7 +39,7 @@ pub enum Phase {
 }
 
 struct Asked {
-    told: mpsc::UnboundedSender<(u64, Told)>,
+    reply_to: mpsc::UnboundedSender<(u64, DhtReply)>,
     open: usize,
     // Released when all outcomes have come, whether or not the caller has read them.
     _permit: OwnedSemaphorePermit,
@@ -88,22 +88,22 @@ impl Deliveries {
 
 /// The pending requests of all callers.
 pub struct PendingReplies {
-    requests: Pending<u64, Asked>,
+<    requests: Pending<u64, Asked>,
     descriptions: Pending<u64, oneshot::Sender<DhtStat>>,
     // `None` once the node has stopped, so that readers end.
     deliveries: Mutex<Option<broadcast::Sender<Delivery>>>,
-    phase: watch::Sender<Phase>,
+=    phase: watch::Sender<Phase>,
 }
 
 impl PendingReplies {
     pub fn new() -> PendingReplies {
-        PendingReplies {
+<        PendingReplies {
             requests: Pending::default(),
             descriptions: Pending::default(),
             deliveries: Mutex::new(Some(broadcast::Sender::new(DELIVERIES_MAX))),
             phase: watch::Sender::new(Phase::Starting),
         }
-    }
+=    }
 
     pub fn deliveries(&self) -> Deliveries {
         let subscribed = lock(&self.deliveries).as_ref().map(broadcast::Sender::subscribe);
@@ -122,18 +122,18 @@ impl PendingReplies {
         id: u64,
         keys: usize,
         permit: OwnedSemaphorePermit,
-        told: mpsc::UnboundedSender<(u64, Told)>,
+        reply_to: mpsc::UnboundedSender<(u64, DhtReply)>,
     ) {
         let asked = Asked { told, open: keys, _permit: permit };
         if let Err(asked) = self.requests.add(id, asked) {
             // The receiver may have stopped waiting.
-            let _ = asked.told.send((id, Told::Closed));
-        }
+<            let _ = asked.told.send((id, Told::Closed));
+=        }
     }
 
     pub fn expect_description(&self, id: u64) -> oneshot::Receiver<DhtStat> {
-        self.descriptions.expect(id)
-    }
+<        self.descriptions.expect(id)
+=    }
 
     /// Delivers the node's events until it stops or the disk fails.
     pub async fn serve(self: Arc<PendingReplies>, mut events: Events<Overlay>, disk: Option<Disk>) {
@@ -146,9 +146,9 @@ impl PendingReplies {
             }
             Some(disk) => self.serve_and_write(&mut events, disk).await.err(),
         };
-        for (id, asked) in self.requests.close() {
+<        for (id, asked) in self.requests.close() {
             let _ = asked.told.send((id, Told::Closed));
-        }
+=        }
         self.descriptions.close();
         *lock(&self.deliveries) = None;
         self.phase.send_replace(Phase::Ended(failed));
@@ -188,7 +188,7 @@ impl PendingReplies {
             Event::Left => drop(self.phase.send_replace(Phase::Left)),
             Event::JoinFailed { .. } => drop(self.phase.send_replace(Phase::Unanswered)),
             Event::Outcome { id, outcomes } => {
-                let is_last = self.requests.with(&id, |asked| {
+<                let is_last = self.requests.with(&id, |asked| {
                     asked.open = asked.open.saturating_sub(outcomes.len());
                     for (key, outcome) in outcomes {
                         // The receiver may have stopped waiting.
@@ -208,7 +208,7 @@ impl PendingReplies {
             Event::Described { id, role, contacts, is_settled, missing, values, bytes } => {
                 let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
                 self.descriptions.answer(&id, stat);
-            }
+=            }
             Event::Delivered { origin, keys, payload } => {
                 let payload = payload.to_bytes();
                 if let Some(deliveries) = &*lock(&self.deliveries) {

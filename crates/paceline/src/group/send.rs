@@ -149,7 +149,7 @@ struct Queue {
 struct Open {
     to: Member,
     bytes: usize,
-    told: oneshot::Sender<Result<(), SendError>>,
+    reply_to: oneshot::Sender<Result<(), SendError>>,
 }
 
 /// The ticket of an accepted message, and the receiver of its outcome.
@@ -193,7 +193,7 @@ impl Sending {
         }
         drop(queue);
         // The receiver may have stopped waiting.
-        let _ = told.send(outcome);
+        let _ = reply_to.send(outcome);
         self.room.notify_waiters();
         Some(to)
     }

@@ -196,9 +196,9 @@ impl Report for MulticastReport {
 
     fn acknowledge(&mut self) {
         if self.consumed > 0 {
-            let told = std::mem::take(&mut self.consumed);
+            let events = std::mem::take(&mut self.consumed);
             // After a stop no sender needs the room.
-            let consumed = slingshot::Command::Consumed { told };
+            let consumed = slingshot::Command::Consumed { events };
             let _ = self.node.command(Command::Slingshot(consumed));
         }
     }

@@ -6,8 +6,8 @@ use paceline_proto::core::NodeId;
 use paceline_proto::mircc::{Config, FaceConfig, Forwarder as Protocol, Setup, Strategy};
 use paceline_proto::ndn::Name;
 
-use super::desk::Desk;
 use super::error::ForwarderError;
+use super::pending::PendingExchanges;
 use super::rib::Rib;
 use super::{Forwarder, Shared};
 
@@ -217,11 +217,11 @@ impl ForwarderBuilder {
         };
         let protocol = Protocol::new(setup, &self.config);
         let (node, events) = bound.start(&addresses, protocol, Arc::new(self.config))?;
-        let desk = Arc::new(Desk::default());
-        let shared = Arc::new(Shared::new(node, desk.clone(), led));
+        let pending = Arc::new(PendingExchanges::default());
+        let shared = Arc::new(Shared::new(node, pending.clone(), led));
         let rib = Rib::new(self.registrations);
         rib.begin(&shared);
-        tokio::spawn(desk.serve(events, rib, Arc::downgrade(&shared)));
+        tokio::spawn(pending.serve(events, rib, Arc::downgrade(&shared)));
         Ok(Forwarder::new(shared))
     }
 }

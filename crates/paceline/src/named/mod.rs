@@ -27,10 +27,10 @@
 
 mod builder;
 mod control;
-mod desk;
 mod error;
 pub mod fetch;
 mod metadata;
+mod pending;
 mod probe;
 mod register;
 mod rib;
@@ -49,7 +49,7 @@ use paceline_proto::mircc::{self, Command, Forwarder as Protocol};
 use tokio::time::Instant;
 
 use builder::is_same;
-use desk::Desk;
+use pending::PendingExchanges;
 use rib::OperatorRoutes;
 
 pub use builder::ForwarderBuilder;
@@ -81,7 +81,7 @@ pub struct Forwarder {
 /// State shared by the clones of a handle, its servings and its fetches.
 struct Shared {
     node: FaceNode<Protocol>,
-    desk: Arc<Desk>,
+    pending: Arc<PendingExchanges>,
     // Those of the operator, not those that neighbours registered.
     routes: Mutex<BTreeSet<(Name, NodeId)>>,
     numbers: AtomicU64,
@@ -198,7 +198,7 @@ impl Forwarder {
             Some(peer) => {
                 self.shared.routes().insert((prefix.clone(), peer));
                 self.command(Command::AddRoute { prefix, peer, cost })?;
-                self.shared.desk.routes_added.notify_one();
+                self.shared.pending.routes_added.notify_one();
                 Ok(())
             }
         }
@@ -233,7 +233,7 @@ impl Forwarder {
     /// If it has stopped.
     pub async fn report(&self) -> Result<Report, ForwarderError> {
         let id = self.shared.number();
-        let report = self.shared.desk.expect_report(id);
+        let report = self.shared.pending.expect_report(id);
         self.command(Command::Report(id))?;
         let state = report.await.map_err(|_| ForwarderError::Closed)?;
         Ok(Report {
@@ -256,7 +256,7 @@ impl Forwarder {
     async fn ask_by(&self, interest: Interest, way: Way) -> Result<Answer, AskError> {
         let id = self.shared.number();
         let lifetime = interest.lifetime();
-        let answer = self.shared.desk.expect_answer(id);
+        let answer = self.shared.pending.expect_answer(id);
         let question = Question { interest, ..Question::new(id, Name::root()) };
         let question = match way {
             Way::By(path) => Question { path, ..question },
@@ -363,8 +363,12 @@ const NO_ROUTES_MAX: usize = 12;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 impl Shared {
-    fn new(node: FaceNode<Protocol>, desk: Arc<Desk>, routes: BTreeSet<(Name, NodeId)>) -> Shared {
-        Shared { node, desk, routes: Mutex::new(routes), numbers: AtomicU64::new(1) }
+    fn new(
+        node: FaceNode<Protocol>,
+        pending: Arc<PendingExchanges>,
+        routes: BTreeSet<(Name, NodeId)>,
+    ) -> Shared {
+        Shared { node, pending, routes: Mutex::new(routes), numbers: AtomicU64::new(1) }
     }
 
     /// The operator's routes: to open faces, and to this node itself.
@@ -372,7 +376,7 @@ impl Shared {
         let mut routes = self.routes();
         routes.retain(|&(_, face)| self.node.addr(face).is_some());
         let faces = routes.iter().map(|(prefix, face)| (prefix.clone(), Some(*face)));
-        faces.chain(self.desk.served().into_iter().map(|prefix| (prefix, None))).collect()
+        faces.chain(self.pending.served().into_iter().map(|prefix| (prefix, None))).collect()
     }
 
     // A panic while the lock is held leaves the routes intact.

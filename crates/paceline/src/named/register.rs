@@ -39,13 +39,13 @@ impl Forwarder {
         prefix: Name,
         neighbour: SocketAddr,
     ) -> Result<Registration, RegisterError> {
-        self.tell(&prefix, neighbour, "register").await?;
+        self.request(&prefix, neighbour, "register").await?;
         let forwarder = std::sync::Arc::downgrade(&self.shared);
         let renewal = tokio::spawn(renew(forwarder.clone(), prefix.clone(), neighbour));
         Ok(Registration { forwarder, prefix, neighbour, renewal })
     }
 
-    async fn tell(
+    async fn request(
         &self,
         prefix: &Name,
         neighbour: SocketAddr,
@@ -85,7 +85,7 @@ impl Registration {
             None => Ok(()),
             Some(shared) => {
                 let forwarder = Forwarder::new(shared);
-                forwarder.tell(&self.prefix, self.neighbour, "unregister").await
+                forwarder.request(&self.prefix, self.neighbour, "unregister").await
             }
         }
     }
@@ -101,7 +101,7 @@ async fn renew(forwarder: Weak<Shared>, prefix: Name, neighbour: SocketAddr) {
     loop {
         tokio::time::sleep(RENEW_AFTER).await;
         let Some(shared) = forwarder.upgrade() else { return };
-        if let Err(error) = Forwarder::new(shared).tell(&prefix, neighbour, "register").await {
+        if let Err(error) = Forwarder::new(shared).request(&prefix, neighbour, "register").await {
             tracing::warn!(%prefix, "not registered: {error}");
         }
     }

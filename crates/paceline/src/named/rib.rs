@@ -99,7 +99,7 @@ impl Rib {
             return (Response::failed(400, "a prefix, and none but one's own face"), None);
         };
         let cost = parameters.cost.unwrap_or(0);
-        let mut told = Parameters {
+        let mut accepted = Parameters {
             name: Some(name.clone()),
             face: Some(own),
             origin: Some(parameters.origin.unwrap_or(0)),
@@ -126,14 +126,14 @@ impl Rib {
                 let after = parameters.expires_after_ms.map(Duration::from_millis);
                 let expires_at = after.and_then(|after| Instant::now().checked_add(after));
                 self.routes.insert(key, expires_at);
-                told.cost = Some(cost);
-                told.flags = Some(parameters.flags.unwrap_or(1));
-                told.expires_after_ms = parameters.expires_after_ms;
+                accepted.cost = Some(cost);
+                accepted.flags = Some(parameters.flags.unwrap_or(1));
+                accepted.expires_after_ms = parameters.expires_after_ms;
                 let cost = u32::try_from(cost).unwrap_or(u32::MAX);
                 Some(Command::AddRoute { prefix: name, peer: face, cost })
             }
         };
-        (Response { code: 200, text: "OK".to_owned(), parameters: told }, change)
+        (Response { code: 200, text: "OK".to_owned(), parameters: accepted }, change)
     }
 
     /// True if the operator's routes decide for this prefix. A route for `/` is a default route and

@@ -133,7 +133,7 @@ impl Walks {
                 break told;
             }
         };
-        match told {
+        match reply {
             Ok(Ok(Ok(()))) => Ok(()),
             Ok(Ok(Err(SupplyFault::Other(server, _)))) => {
                 let found = self.shared.servers.iter().find(|found| found.node == server);
@@ -159,7 +159,7 @@ impl Walks {
         let id = JobId(self.shared.numbers.fetch_add(1, Ordering::Relaxed));
         let told = self.shared.replies.expect_job(id);
         self.command(Command::Run(Box::new(Job { id, ..job })))?;
-        Ok(Walking::new(self.shared.clone(), id, told))
+        Ok(Walking::new(self.shared.clone(), id, reply))
     }
 
     /// Changes rows, in this order, while walks pass, and returns the result of each in the same
@@ -174,7 +174,7 @@ impl Walks {
         let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
         let told = self.shared.replies.expect_edits(id);
         self.command(Command::Edit(id, edits))?;
-        told.await.map_err(|_| WalksError::Closed)
+        reply.await.map_err(|_| WalksError::Closed)
     }
 
     /// What the node counted.

@@ -27,7 +27,7 @@ pub enum Walked {
 pub struct Walking {
     shared: Arc<Shared>,
     id: JobId,
-    told: mpsc::UnboundedReceiver<Told>,
+    events: mpsc::UnboundedReceiver<JobEvent>,
     ready: VecDeque<Walk>,
     /// Walks whose credit the protocol has not got back yet.
     handed_out: usize,
@@ -43,12 +43,12 @@ impl Walking {
     pub(super) fn new(
         shared: Arc<Shared>,
         id: JobId,
-        told: mpsc::UnboundedReceiver<Told>,
+        events: mpsc::UnboundedReceiver<JobEvent>,
     ) -> Walking {
         Walking {
             shared,
             id,
-            told,
+            events,
             ready: VecDeque::new(),
             handed_out: 0,
             is_credited: true,
@@ -86,17 +86,17 @@ impl Walking {
             if self.end.is_some() {
                 return Ok(None);
             }
-            if self.told.is_empty() {
+            if self.events.is_empty() {
                 self.give_credit();
             }
-            match self.told.recv().await {
-                Some(Told::Walks(walks)) => self.ready.extend(walks),
-                Some(Told::Failed(walk, attempts)) => {
+            match self.events.recv().await {
+                Some(JobEvent::Walks(walks)) => self.ready.extend(walks),
+                Some(JobEvent::Failed(walk, attempts)) => {
                     return Ok(Some(Walked::Failed { walk, attempts }));
                 }
-                Some(Told::Ended(report, census)) => self.end = Some((report, census)),
-                Some(Told::Refused(why)) => return Err(why.into()),
-                Some(Told::GraphLost(fault)) => return Err(WalksError::GraphLost(fault)),
+                Some(JobEvent::Ended(report, census)) => self.end = Some((report, census)),
+                Some(JobEvent::Refused(why)) => return Err(why.into()),
+                Some(JobEvent::GraphLost(fault)) => return Err(WalksError::GraphLost(fault)),
                 None => return Err(WalksError::Closed),
             }
         }

@@ -67,7 +67,7 @@ pub struct Flow {
     base: u64,
     slots: VecDeque<Slot>,
     /// In FIFO order: all packets below this were reported to the application.
-    told: u64,
+    reported: u64,
     /// The sender itself has announced all packets below this. Repairs do not name its incarnation,
     /// so a packet beyond this that only repairs have named is not reported lost.
     confirmed: u64,
@@ -97,7 +97,7 @@ impl Flow {
             floor,
             base: floor,
             slots: VecDeque::new(),
-            told: floor,
+            reported: floor,
             confirmed: 0,
             heard: floor,
             claimed: Instant::ZERO,
@@ -130,7 +130,7 @@ impl Flow {
         if !self.has_begun {
             self.has_begun = true;
             self.base = self.floor.max(if seq < FIRST_SEQ_MAX { 0 } else { seq });
-            self.told = self.base;
+            self.reported = self.base;
         }
     }
 
@@ -217,13 +217,13 @@ impl Flow {
     ) {
         self.lose_before(cx, ledger, seq, &mut each);
         if ledger.order == Order::Fifo {
-            self.given.retain(|&(seq, _)| seq < self.told);
+            self.given.retain(|&(seq, _)| seq < self.reported);
         }
         self.was_at = self.was_at.max(self.next());
         self.drop_missing(ledger, each);
         self.clear(ledger);
         self.generation += 1;
-        (self.floor, self.base, self.told, self.confirmed) = (seq, seq, seq, seq);
+        (self.floor, self.base, self.reported, self.confirmed) = (seq, seq, seq, seq);
     }
 
     /// Once it has ended: the number after the last packet that was reported, if any was.
@@ -260,7 +260,7 @@ impl Flow {
         } else if is_confirmed {
             cx.count(ledger.counts.missing_overflow, 1);
             *slot = Slot::Lost;
-            self.tell_lost(cx, ledger, seq);
+            self.report_lost(cx, ledger, seq);
         }
     }
 
@@ -351,7 +351,7 @@ impl Flow {
                 cx.count(ledger.counts.missing_overflow, 1);
                 let seq = self.next();
                 self.slots.push_back(Slot::Lost);
-                self.tell_lost(cx, ledger, seq);
+                self.report_lost(cx, ledger, seq);
             }
         }
     }
@@ -418,7 +418,7 @@ impl Flow {
         ledger.held_packets += 1;
         ledger.held_bytes += held.payload.len();
         self.slots.push_back(Slot::Held(held));
-        self.told = self.next();
+        self.reported = self.next();
         self.confirmed = self.next();
     }
 
@@ -434,7 +434,7 @@ impl Flow {
         ledger.missing -= 1;
         if is_confirmed {
             *slot = Slot::Lost;
-            return self.tell_lost(cx, ledger, seq);
+            return self.report_lost(cx, ledger, seq);
         }
         *slot = Slot::Doubtful;
         while let Some(Slot::Doubtful) = self.slots.back() {
@@ -456,7 +456,7 @@ impl Flow {
                 if let Some(checksum) = missing.checksum {
                     each(seq, checksum);
                 }
-                self.lose(cx, ledger, seq);
+                self.abandon(cx, ledger, seq);
             }
         }
     }
@@ -471,11 +471,11 @@ impl Flow {
         if !matches!(self.slot(seq), Some(Slot::Held(_))) {
             return;
         }
-        if ledger.order == Order::Fifo && seq >= self.told {
+        if ledger.order == Order::Fifo && seq >= self.reported {
             // In order it is not due yet, and never will be unless the packets before it are given
             // up.
-            for before in self.told..seq {
-                self.lose(cx, ledger, before);
+            for before in self.reported..seq {
+                self.abandon(cx, ledger, before);
             }
         }
         if let Some(slot) = self.slot_mut(seq)
@@ -495,27 +495,27 @@ impl Flow {
         to: u64,
     ) {
         for seq in self.base..to.min(self.next()) {
-            self.lose(cx, ledger, seq);
+            self.abandon(cx, ledger, seq);
         }
         while self.base < to && !self.slots.is_empty() {
             self.pop_front(ledger);
         }
         if self.base < to {
             // These packets never had a slot.
-            ledger.lose(cx, &self.source, self.base, to);
+            ledger.note_lost(cx, &self.source, self.base, to);
             self.base = to;
         }
-        self.told = self.told.max(self.base);
+        self.reported = self.reported.max(self.base);
     }
 
-    fn tell_lost<P: Protocol<Event = Event>>(
+    fn report_lost<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,
         seq: u64,
     ) {
         match ledger.order {
-            Order::Unordered => ledger.lose(cx, &self.source, seq, seq + 1),
+            Order::Unordered => ledger.note_lost(cx, &self.source, seq, seq + 1),
             Order::Fifo => self.tell_in_order(cx, ledger),
         }
         self.trim(ledger);
@@ -530,21 +530,21 @@ impl Flow {
         if ledger.order == Order::Unordered {
             return;
         }
-        while let Some(slot) = self.slot(self.told) {
+        while let Some(slot) = self.slot(self.reported) {
             match slot {
                 Slot::Missing(_) | Slot::Doubtful => return,
-                Slot::Held(held) => ledger.deliver(cx, &self.source, self.told, held),
-                Slot::Lost => ledger.lose(cx, &self.source, self.told, self.told + 1),
+                Slot::Held(held) => ledger.deliver(cx, &self.source, self.reported, held),
+                Slot::Lost => ledger.note_lost(cx, &self.source, self.reported, self.reported + 1),
                 Slot::Past => {}
             }
-            self.told += 1;
+            self.reported += 1;
         }
     }
 
     /// Drops delivered and lost slots at the front.
     fn trim(&mut self, ledger: &mut Ledger) {
         while let Some(Slot::Past | Slot::Lost) = self.slots.front() {
-            if ledger.order == Order::Fifo && self.base >= self.told {
+            if ledger.order == Order::Fifo && self.base >= self.reported {
                 return;
             }
             self.pop_front(ledger);

@@ -35,7 +35,7 @@ pub enum Command {
     /// The application has consumed more deliveries and loss reports.
     Consumed {
         /// How many.
-        told: usize,
+        events: usize,
     },
 }
 

@@ -125,7 +125,7 @@ impl Ledger {
     }
 
     /// Notes packets that are given up. [`Ledger::flush`] reports them at the latest.
-    pub(super) fn lose<P: Protocol<Event = Event>>(
+    pub(super) fn note_lost<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         source: &Source,

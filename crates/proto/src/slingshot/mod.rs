@@ -394,7 +394,7 @@ impl Protocol for Slingshot {
                     self.set_rate(rate);
                 }
             }
-            Command::Consumed { told } => self.ledger.consumed(cx, told),
+            Command::Consumed { events } => self.ledger.consumed(cx, events),
         }
         self.finish(cx);
     }

@@ -104,7 +104,7 @@ impl Slingshot {
                 if let Some(checksum) = missing.checksum {
                     self.decoder.forget(PacketId { flow: gap.flow, checksum, seq: gap.seq });
                 }
-                flow.lose(cx, &mut self.ledger, gap.seq);
+                flow.abandon(cx, &mut self.ledger, gap.seq);
                 continue;
             }
             let mut due = lost_at;

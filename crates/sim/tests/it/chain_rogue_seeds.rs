@@ -118,10 +118,10 @@ impl World {
         }
         let link = LinkFaults { delay: Duration::from_micros(200), ..LinkFaults::default() };
         sim.fault_at(self.until, Fault::Link { from: None, to: None, link });
-        let mut told = Told::new(&scenario.config, self.honest.clone());
-        sim.run_until(self.until + LATE - Duration::from_secs(1), &mut told);
+        let mut recorded = Recorder::new(&scenario.config, self.honest.clone());
+        sim.run_until(self.until + LATE - Duration::from_secs(1), &mut recorded);
         let events = sim.events_handled();
-        sim.run_until(self.until + LATE, &mut told);
+        sim.run_until(self.until + LATE, &mut recorded);
         let events = sim.events_handled() - events;
         // The timer, and the message that it sends.
         let asks =
@@ -134,9 +134,9 @@ impl World {
         for &node in &self.honest {
             sim.command_at(sim.now(), node, message(node, OLD, bytes));
         }
-        sim.run_until(self.until + LATE + NEXT, &mut told);
+        sim.run_until(self.until + LATE + NEXT, &mut recorded);
         let all = self.honest.iter().copied().collect();
-        let goes_on = self.honest.iter().all(|&node| told.of(node, OLD) == all);
+        let goes_on = self.honest.iter().all(|&node| recorded.of(node, OLD) == all);
         let next = view(&sim, 2, &self.honest);
         for &node in &self.honest {
             sim.view_at(sim.now(), node, next.clone());
@@ -147,10 +147,10 @@ impl World {
                 sim.command_at(begin, node, message(node, NEW + number, bytes));
             }
         }
-        sim.run_until(begin + DELIVER, &mut told);
+        sim.run_until(begin + DELIVER, &mut recorded);
         for &node in &self.honest {
             for number in NEW..NEW + 3 {
-                let of = told.of(node, number);
+                let of = recorded.of(node, number);
                 if of != all {
                     let states: Vec<String> = self
                         .honest
@@ -177,15 +177,17 @@ impl World {
                 return Err(format!("{node} holds {} bytes in the end", chain.bytes_held()));
             }
         }
-        match told.excess {
+        match recorded.excess {
             Some(excess) => Err(excess),
-            None => Ok([1, told.delivered, told.held_max as u64, u64::from(goes_on), events]),
+            None => {
+                Ok([1, recorded.delivered, recorded.held_max as u64, u64::from(goes_on), events])
+            }
         }
     }
 }
 
 /// What the other members deliver, and what they hold.
-struct Told {
+struct Recorder {
     honest: Vec<NodeId>,
     /// Bytes that a member may hold.
     bound: usize,
@@ -196,12 +198,12 @@ struct Told {
     excess: Option<String>,
 }
 
-impl Told {
-    fn new(config: &Config, honest: Vec<NodeId>) -> Told {
+impl Recorder {
+    fn new(config: &Config, honest: Vec<NodeId>) -> Recorder {
         let each = config.window_bytes() + config.block_bytes_max();
         let bound = config.roster().len() * each;
         let late = BTreeMap::new();
-        Told { honest, bound, late, delivered: 0, held_max: 0, excess: None }
+        Recorder { honest, bound, late, delivered: 0, held_max: 0, excess: None }
     }
 
     /// The origin from which a node delivered its message of this number.
@@ -210,7 +212,7 @@ impl Told {
     }
 }
 
-impl<P: Member> Observer<P> for Told {
+impl<P: Member> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         let Event::Delivered { origin, end, payload, .. } = event else { return };
         let command = Command::Consumed { origin: *origin, end: *end };

@@ -154,7 +154,7 @@ fn put(keys: impl Iterator<Item = Key>, lifetime: Duration) -> Operation {
 
 /// The events that applications got.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     hosts: u32,
     joined: u64,
     outcomes: u64,
@@ -162,7 +162,7 @@ struct Told {
     addresses_max: usize,
 }
 
-impl<P: Host> Observer<P> for Told {
+impl<P: Host> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
         match event {
             Event::Joined if node.0 >= self.hosts => self.joined += 1,
@@ -209,8 +209,8 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         }
         sim.command_at(when, node, command);
     }
-    let mut told = Told { hosts, ..Told::default() };
-    sim.run_until(at(5_000), &mut told);
+    let mut recorded = Recorder { hosts, ..Recorder::default() };
+    sim.run_until(at(5_000), &mut recorded);
     let request = |id, operation, style| Command::Request { id, operation, style };
     let keys: Vec<Key> =
         (0..hosts).flat_map(|node| (0..6).map(move |number| host_key(node, number))).collect();
@@ -218,7 +218,7 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         let operation = put((0..6).map(|number| host_key(node, number)), Duration::from_secs(600));
         sim.command_at(at(5_000), NodeId(node), request(1, operation, Style::Recursive));
     }
-    sim.run_until(at(8_000), &mut told);
+    sim.run_until(at(8_000), &mut recorded);
     let client = |client: u32, _: NodeId, rng: &mut Rng| {
         let mut commands =
             vec![Command::Visit { address: Bytes::from(format!("client {client}")) }];
@@ -236,10 +236,10 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
     };
     let held = |sim: &Sim<'_, _>| (0..hosts).map(|it| Held::of(sim.node(NodeId(it)))).collect();
     // The least that is under way at a time: something always is, for the table.
-    let quiet = |sim: &mut Sim<'static, _>, told: &mut Told| -> Vec<Held> {
+    let quiet = |sim: &mut Sim<'static, _>, recorded: &mut Recorder| -> Vec<Held> {
         let mut least: Vec<Held> = held(sim);
         for _ in 0..100 {
-            sim.run_until(sim.now() + Duration::from_millis(20), told);
+            sim.run_until(sim.now() + Duration::from_millis(20), recorded);
             for (least, now) in least.iter_mut().zip::<Vec<Held>>(held(sim)) {
                 let in_flight = least.in_flight.min(now.in_flight);
                 *least = Held { in_flight, ..now };
@@ -248,31 +248,31 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         least
     };
     let gone_at = visits.come(&mut sim, 0..FIRST_CLIENTS, client);
-    sim.run_until(gone_at + QUIET, &mut told);
-    let before = quiet(&mut sim, &mut told);
+    sim.run_until(gone_at + QUIET, &mut recorded);
+    let before = quiet(&mut sim, &mut recorded);
     let gone_at = visits.come(&mut sim, FIRST_CLIENTS..FIRST_CLIENTS + CLIENTS, client);
-    sim.run_until(gone_at + QUIET, &mut told);
-    let after = quiet(&mut sim, &mut told);
+    sim.run_until(gone_at + QUIET, &mut recorded);
+    let after = quiet(&mut sim, &mut recorded);
     for (node, (before, after)) in before.iter().zip(&after).enumerate() {
         let is_alike = Held { heap_bytes: before.heap_bytes, ..after.clone() } == *before;
         if !is_alike || after.heap_bytes > HEAP_BYTES_MAX {
             return Err(format!("host {node} held {before:?}, now {after:?}"));
         }
     }
-    if told.addresses_max > ADDRESSES_MAX {
-        return Err(format!("a host kept {} addresses", told.addresses_max));
+    if recorded.addresses_max > ADDRESSES_MAX {
+        return Err(format!("a host kept {} addresses", recorded.addresses_max));
     }
     for node in 0..hosts {
-        let stored = told.of_hosts.remove(&(NodeId(node), 1)).unwrap_or_default();
+        let stored = recorded.of_hosts.remove(&(NodeId(node), 1)).unwrap_or_default();
         if stored.len() != 6 || !stored.values().all(|it| matches!(it, Outcome::Stored { .. })) {
             return Err(format!("host {node} wrote {stored:?}"));
         }
         let command = request(2, Operation::Get(keys.clone()), Style::Recursive);
         sim.command_at(sim.now(), NodeId(node), command);
     }
-    sim.run_until(sim.now() + Duration::from_secs(5), &mut told);
+    sim.run_until(sim.now() + Duration::from_secs(5), &mut recorded);
     for node in 0..hosts {
-        let found = told.of_hosts.remove(&(NodeId(node), 2)).unwrap_or_default();
+        let found = recorded.of_hosts.remove(&(NodeId(node), 2)).unwrap_or_default();
         for &key in &keys {
             let outcome = found.get(&key);
             let right = |value: &Payload| value.to_bytes()[..] == key.to_bytes().repeat(30);
@@ -282,7 +282,7 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         }
     }
     let amid = sim.counters().count(paceline_check::amid::CRASHED_AMID);
-    Ok([told.joined, told.outcomes, amid, told.addresses_max as u64])
+    Ok([recorded.joined, recorded.outcomes, amid, recorded.addresses_max as u64])
 }
 
 #[test]

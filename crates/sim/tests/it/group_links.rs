@@ -32,7 +32,7 @@ const REST: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct Stalls {
     cut_at: Option<Instant>,
-    told: BTreeMap<(NodeId, NodeId), (Instant, Duration)>,
+    recorded: BTreeMap<(NodeId, NodeId), (Instant, Duration)>,
     refusals: Vec<(Instant, NodeId, Refusal)>,
 }
 
@@ -40,7 +40,7 @@ impl Stalls {
     fn longest(&self, member: NodeId, origin: NodeId, until: Instant) -> Duration {
         let cut_at = self.cut_at.unwrap_or_default();
         let (last, longest) =
-            self.told.get(&(member, origin)).copied().unwrap_or((cut_at, Duration::ZERO));
+            self.recorded.get(&(member, origin)).copied().unwrap_or((cut_at, Duration::ZERO));
         longest.max(until.since(last))
     }
 }
@@ -51,7 +51,7 @@ impl Observer<Group> for Stalls {
             Event::Delivered { origin, .. } => {
                 let Some(cut_at) = self.cut_at else { return };
                 let (last, longest) =
-                    self.told.entry((node, *origin)).or_insert((cut_at, Duration::ZERO));
+                    self.recorded.entry((node, *origin)).or_insert((cut_at, Duration::ZERO));
                 *longest = at.since(*last).max(*longest);
                 *last = at;
             }
@@ -291,9 +291,9 @@ fn four(until: u64) -> Scenario {
 
 /// How many messages each member delivered.
 #[derive(Default)]
-struct Told(BTreeMap<NodeId, u32>);
+struct Recorder(BTreeMap<NodeId, u32>);
 
-impl<P: Protocol<Event = Event>> Observer<P> for Told {
+impl<P: Protocol<Event = Event>> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
         if matches!(event, Event::Delivered { .. }) {
             *self.0.entry(node).or_default() += 1;
@@ -333,12 +333,15 @@ fn a_block_that_a_member_did_not_pass_on_comes_with_the_next_view() {
         let spoil = move |node: NodeId| (Some(node.0) == spoils).then_some(Spoil(false));
         let make = move |node| Wrapped::new(Group::new(&config), spoil(node));
         let mut sim = simulated_with(&scenario, make);
-        let mut observers = (Application::new(1), Told::default());
+        let mut observers = (Application::new(1), Recorder::default());
         sim.run_until(at(2500), &mut observers);
         let before = sim.node(NodeId(1)).group().view().id();
         sim.run_until(at(30_000), &mut observers);
-        let told = &observers.1.0;
-        assert!((0..4).all(|node| told.get(&NodeId(node)) == Some(&3)), "{spoils:?}: {told:?}");
+        let recorded = &observers.1.0;
+        assert!(
+            (0..4).all(|node| recorded.get(&NodeId(node)) == Some(&3)),
+            "{spoils:?}: {recorded:?}"
+        );
         let after = sim.node(NodeId(1)).group().view();
         assert_eq!((after.id().0 - before.0, after.len()), (views, 4), "{spoils:?}");
         assert_eq!(sim.counters().count("group_block_lost"), views);

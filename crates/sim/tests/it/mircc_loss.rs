@@ -17,12 +17,12 @@ const ROUND_TRIP_MS: f64 = 20.0;
 
 /// What came when.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     segments: BTreeMap<u64, Instant>,
     ended: Option<FlowCounts>,
 }
 
-impl Observer<Forwarder> for Told {
+impl Observer<Forwarder> for Recorder {
     fn on_event(&mut self, at: Instant, _: NodeId, event: &Event, _: &mut Reply<Forwarder>) {
         match event {
             Event::Segment { number, .. } => _ = self.segments.insert(*number, at),
@@ -32,7 +32,7 @@ impl Observer<Forwarder> for Told {
     }
 }
 
-impl Told {
+impl Recorder {
     /// The longest time in which nothing came, ms.
     fn silence_ms(&self) -> f64 {
         let mut times: Vec<Instant> = self.segments.values().copied().collect();
@@ -54,12 +54,12 @@ impl Told {
 }
 
 /// A fetch over a link of 20 Mbit/s that loses all both ways for 25 ms.
-fn fetched(pace: Pace, segments: usize) -> (Told, FlowCounts) {
+fn fetched(pace: Pace, segments: usize) -> (Recorder, FlowCounts) {
     fetched_with(pace, segments, BURST)
 }
 
 /// The same with a burst of losses of this many seconds.
-fn fetched_with(pace: Pace, segments: usize, burst: f64) -> (Told, FlowCounts) {
+fn fetched_with(pace: Pace, segments: usize, burst: f64) -> (Recorder, FlowCounts) {
     let mut net = Net::default();
     let [consumer, left, producer] = ["consumer", "left", "producer"].map(|name| net.node(name));
     net.link(consumer, left, 100e6, 1.0);
@@ -76,16 +76,16 @@ fn fetched_with(pace: Pace, segments: usize, burst: f64) -> (Told, FlowCounts) {
         }
     }
     sim.command_at(at(0.0), consumer, with(1, "/o", pace, Multipath::Best));
-    let mut told = Told::default();
-    sim.run_until(at(30.0), &mut told);
-    let counts = told.ended.expect("it is fetched");
+    let mut recorded = Recorder::default();
+    sim.run_until(at(30.0), &mut recorded);
+    let counts = recorded.ended.expect("it is fetched");
     println!(
         "{pace:?}: silent for {:.1} ms, a gap of {:.1} ms, {counts:?}",
-        told.silence_ms(),
-        told.gap_ms()
+        recorded.silence_ms(),
+        recorded.gap_ms()
     );
-    assert_eq!(told.segments.len(), segments);
-    (told, counts)
+    assert_eq!(recorded.segments.len(), segments);
+    (recorded, counts)
 }
 
 #[test]
@@ -107,11 +107,12 @@ fn a_fetch_whose_last_segments_are_lost_ends_soon_after() {
     // 20 Mbit/s for 3 s: of some of these the last segments are under way when all is lost.
     let mut probes = 0;
     for segments in (6_360..=6_460).step_by(20) {
-        let (told, counts) = fetched(Pace::Rates, segments);
+        let (recorded, counts) = fetched(Pace::Rates, segments);
         assert_eq!(counts.timeouts, 0, "{counts:?}");
         probes += counts.probes;
         let (without, _) = fetched_with(Pace::Rates, segments, 0.0);
-        let [last, without] = [told, without].map(|told| told.segments.into_values().max());
+        let [last, without] =
+            [recorded, without].map(|recorded| recorded.segments.into_values().max());
         let later = last.expect("all came").since(without.expect("all came")).as_secs_f64() * 1e3;
         assert!(later < 1e3 * BURST + 4.0 * ROUND_TRIP_MS, "{later} ms");
     }

@@ -114,9 +114,9 @@ impl World {
         for &node in &self.crashes {
             sim.fault_at(at(self.until), Fault::Crash(node));
         }
-        let mut told = Told::new(self);
+        let mut recorded = Recorder::new(self);
         let begin = at(self.until) + AGREE;
-        sim.run_until(begin, &mut told);
+        sim.run_until(begin, &mut recorded);
         for &node in &self.consumers {
             for (number, &(segments, _)) in scenario.objects.iter().enumerate() {
                 let fetch = Fetch {
@@ -130,32 +130,32 @@ impl World {
         }
         let fetches = self.consumers.len() * scenario.objects.len();
         let mut now = begin;
-        while told.ended.len() < fetches && now < begin + self.time_max() {
+        while recorded.ended.len() < fetches && now < begin + self.time_max() {
             now += Duration::from_secs(1);
-            sim.run_until(now, &mut told);
+            sim.run_until(now, &mut recorded);
         }
         for &node in &self.consumers {
             for flow in (LATE..).take(scenario.objects.len()) {
-                if !told.ended.contains_key(&(node, flow)) {
+                if !recorded.ended.contains_key(&(node, flow)) {
                     let flows = sim.node(node).node().report().flows;
                     let held = flows.into_iter().find(|held| held.flow == flow);
                     return Err(format!("{now}: flow {flow} of {node} has not ended: {held:#?}"));
                 }
             }
         }
-        if let Some(broken) = told.broken {
+        if let Some(broken) = recorded.broken {
             return Err(broken);
         }
-        let whole = told.ended.values().filter(|&&is_whole| is_whole).count() as u64;
-        let failed = told.ended.len() as u64 - whole;
+        let whole = recorded.ended.values().filter(|&&is_whole| is_whole).count() as u64;
+        let failed = recorded.ended.len() as u64 - whole;
         // Without a way only where a forwarder crashed.
         let failed = if self.crashes.is_empty() { [failed, 0] } else { [0, failed] };
-        Ok([whole, failed[0], failed[1], told.signed, told.false_segments])
+        Ok([whole, failed[0], failed[1], recorded.signed, recorded.false_segments])
     }
 }
 
 /// The segments that consumers deliver, and the state of forwarders.
-struct Told<'a> {
+struct Recorder<'a> {
     world: &'a World,
     contents: Vec<(Payload, usize)>,
     // Fetches after the end, and whether all segments came.
@@ -168,15 +168,15 @@ struct Told<'a> {
     broken: Option<String>,
 }
 
-impl Told<'_> {
-    fn new(world: &World) -> Told<'_> {
+impl Recorder<'_> {
+    fn new(world: &World) -> Recorder<'_> {
         let Scenario { topology, config, .. } = &world.scenario;
         let faces = (0..topology.nodes).map(|node| topology.faces(node).count()).max();
         let bytes_max = config.pending_bytes()
             + config.store_bytes_max
             + NONCES_BYTES
             + faces.unwrap_or_default() * FACE_BYTES;
-        Told {
+        Recorder {
             world,
             contents: world.scenario.contents(),
             ended: BTreeMap::new(),
@@ -198,7 +198,7 @@ impl Told<'_> {
     }
 }
 
-impl<P: Node> Observer<P> for Told<'_> {
+impl<P: Node> Observer<P> for Recorder<'_> {
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         match event {
             &Event::Segment { flow, number, ref data, .. } => {

@@ -17,22 +17,22 @@ struct Run {
     algorithm: Algorithm,
     oracle: Oracle,
     sim: Sim<'static, Overlay>,
-    told: Told,
+    recorded: Recorder,
 }
 
 #[derive(Default)]
-struct Told {
+struct Recorder {
     outcomes: BTreeMap<u64, BTreeMap<Key, Outcome>>,
     delivered: Vec<(NodeId, NodeId, Vec<Key>)>,
 }
 
-impl Observer<Overlay> for Told {
+impl Observer<Overlay> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         match event {
             Event::Outcome { id, outcomes } => {
-                let told = self.outcomes.entry(*id).or_default();
+                let recorded = self.outcomes.entry(*id).or_default();
                 for (key, outcome) in outcomes {
-                    let twice = told.insert(*key, outcome.clone());
+                    let twice = recorded.insert(*key, outcome.clone());
                     assert_eq!(twice, None, "request {id}, key {key}");
                 }
             }
@@ -68,7 +68,7 @@ impl Run {
             router.fill(ring.ring());
             Overlay::with_router(&shared, node, router)
         });
-        Run { algorithm, oracle, sim, told: Told::default() }
+        Run { algorithm, oracle, sim, recorded: Recorder::default() }
     }
 
     fn request(&mut self, node: u32, id: u64, operation: Operation, style: Style) {
@@ -77,7 +77,7 @@ impl Run {
     }
 
     fn finish(&mut self) {
-        self.sim.run_until(Instant::MAX, &mut self.told);
+        self.sim.run_until(Instant::MAX, &mut self.recorded);
         for node in (0..NODES).map(NodeId) {
             assert_eq!(self.sim.node(node).in_flight(), 0, "{node}");
             assert_eq!(self.sim.node(node).requests_open(), 0, "{node}");
@@ -122,12 +122,15 @@ fn everything_is_reached(algorithm: Algorithm) {
             run.finish();
             for (id, bundle) in (0..).zip(keys.chunks(10)) {
                 for key in bundle {
-                    let located = &run.told.outcomes[&id][key];
+                    let located = &run.recorded.outcomes[&id][key];
                     let owner =
                         run.oracle.responsible(run.algorithm, *key).expect("there are nodes");
                     assert_eq!(*located, Outcome::Located(owner), "{} {style:?}", algorithm);
-                    assert_eq!(run.told.outcomes[&(100 + id)][key], Outcome::Stored { copies: 1 });
-                    match &run.told.outcomes[&(200 + id)][key] {
+                    assert_eq!(
+                        run.recorded.outcomes[&(100 + id)][key],
+                        Outcome::Stored { copies: 1 }
+                    );
+                    match &run.recorded.outcomes[&(200 + id)][key] {
                         Outcome::Found { version, value } => {
                             assert_eq!(*value, Payload::from(key.to_bytes().to_vec()));
                             assert_eq!(version.count, 1);
@@ -136,7 +139,7 @@ fn everything_is_reached(algorithm: Algorithm) {
                     }
                 }
             }
-            assert_eq!(run.told.outcomes[&300][&absent], Outcome::Absent);
+            assert_eq!(run.recorded.outcomes[&300][&absent], Outcome::Absent);
             for counter in ["no_progress", "unanswered", "duplicate", "bad_answer", "stale"] {
                 assert_eq!(run.count(counter), 0, "{} {style:?} {counter}", algorithm);
             }
@@ -230,14 +233,15 @@ fn a_get_that_asks_several_nodes_at_once_does_not_wait_for_one_that_is_gone() {
             run.request(1, id, Operation::Locate(vec![key]), Style::Iterative);
         }
         let until = begin + Duration::from_millis(400);
-        run.sim.run_until(until, &mut run.told);
-        let told = (100..).zip(&live).filter(|(id, _)| run.told.outcomes.contains_key(id)).count();
-        run.sim.run_until(begin + Duration::from_secs(60), &mut run.told);
+        run.sim.run_until(until, &mut run.recorded);
+        let recorded =
+            (100..).zip(&live).filter(|(id, _)| run.recorded.outcomes.contains_key(id)).count();
+        run.sim.run_until(begin + Duration::from_secs(60), &mut run.recorded);
         for (id, key) in (100..).zip(&live) {
             let owner = run.oracle.responsible(run.algorithm, *key).expect("there are nodes");
-            assert_eq!(run.told.outcomes[&id][key], Outcome::Located(owner), "{parallel}");
+            assert_eq!(run.recorded.outcomes[&id][key], Outcome::Located(owner), "{parallel}");
         }
-        (asked, told, live.len())
+        (asked, recorded, live.len())
     };
     let (one, three) = (get(1), get(3));
     assert!(three.0 > one.0, "three are asked where one was: {one:?}, {three:?}");

@@ -32,9 +32,9 @@ const FIRST: u64 = 3_000_000;
 
 /// The outcomes that hosts of the core got for their requests.
 #[derive(Default)]
-struct Told(BTreeMap<(NodeId, u64), BTreeMap<Key, Outcome>>);
+struct Recorder(BTreeMap<(NodeId, u64), BTreeMap<Key, Outcome>>);
 
-impl Observer<Overlay> for Told {
+impl Observer<Overlay> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         match event {
             Event::Outcome { id, outcomes } if *id >= FIRST => {
@@ -46,7 +46,7 @@ impl Observer<Overlay> for Told {
     }
 }
 
-type Observers = (OverlayLedger, (Application, Told));
+type Observers = (OverlayLedger, (Application, Recorder));
 
 /// What became of the work of the core: severed messages, writes, of them stored, reads of what was
 /// stored, of them found, of them called absent; and how many of these keys were asked for by hosts
@@ -80,16 +80,16 @@ impl Run<'_> {
         if let Some(violation) = self.observers.0.violation() {
             return Err(violation.to_string());
         }
-        let mut told = BTreeMap::new();
+        let mut recorded = BTreeMap::new();
         for node in asking {
             let outcomes = self.observers.1.1.0.remove(&(node, id)).unwrap_or_default();
             let open = operation(node).keys().count() - outcomes.len();
             if open > 0 {
                 return Err(format!("{node}: {open} keys of request {id} have no outcome"));
             }
-            told.insert(node, outcomes);
+            recorded.insert(node, outcomes);
         }
-        Ok(told)
+        Ok(recorded)
     }
 
     fn run(mut self) -> Result<Measured, String> {
@@ -105,9 +105,9 @@ impl Run<'_> {
         };
         let puts =
             self.ask(FIRST, &core, |node| Operation::Put(fresh(node).map(item).collect()))?;
-        let is_stored = |told: &Outcome| matches!(told, Outcome::Stored { .. });
+        let is_stored = |recorded: &Outcome| matches!(recorded, Outcome::Stored { .. });
         let puts: BTreeMap<Key, Outcome> = puts.into_values().flatten().collect();
-        let stored = puts.values().filter(|told| is_stored(told)).count();
+        let stored = puts.values().filter(|recorded| is_stored(recorded)).count();
         // What a host that is cut off has written, others cannot know.
         let writers = core.iter().filter(|node| node.0 < self.scenario.writers);
         let core_keys: BTreeSet<Key> =
@@ -116,8 +116,8 @@ impl Run<'_> {
         let keys: Vec<Key> = puts.keys().copied().chain(old).collect();
         let gets = self.ask(FIRST + 1, &core, |_| Operation::Get(keys.clone()))?;
         let (mut reads, mut found, mut absent) = (0, 0, 0);
-        for (node, told) in gets {
-            for (key, outcome) in told {
+        for (node, recorded) in gets {
+            for (key, outcome) in recorded {
                 let is_fresh = puts.get(&key).is_some_and(is_stored);
                 reads += u64::from(is_fresh);
                 found += u64::from(is_fresh && matches!(outcome, Outcome::Found { .. }));
@@ -129,13 +129,14 @@ impl Run<'_> {
             }
         }
         let mut beyond = 0;
-        let fresh = puts.iter().filter(|(_, told)| is_stored(told)).map(|(key, _)| *key);
+        let fresh = puts.iter().filter(|(_, recorded)| is_stored(recorded)).map(|(key, _)| *key);
         let fresh: Vec<Key> = fresh.collect();
         if !self.is_partial && !fresh.is_empty() {
             let gets = self.ask(FIRST + 2, &others, |_| Operation::Get(fresh.clone()))?;
-            for (node, told) in gets {
-                beyond += told.len() as u64;
-                for key in told.into_iter().filter(|(_, told)| *told == Outcome::Absent) {
+            for (node, recorded) in gets {
+                beyond += recorded.len() as u64;
+                for key in recorded.into_iter().filter(|(_, recorded)| *recorded == Outcome::Absent)
+                {
                     self.observers.0.check_absent(self.sim.now(), node, key.0);
                 }
             }
@@ -161,7 +162,7 @@ fn run_with(scenario: &Scenario, cuts: &Cuts) -> Result<Measured, String> {
         for (when, fault) in cuts.faults() {
             sim.fault_at(when, fault);
         }
-        let observers = (ledger, (Application::new(scenario), Told::default()));
+        let observers = (ledger, (Application::new(scenario), Recorder::default()));
         let core = cuts.core.iter().copied().collect();
         Run { scenario, sim, observers, core, is_partial: cuts.is_partial }.run()
     })

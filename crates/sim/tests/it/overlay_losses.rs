@@ -19,9 +19,9 @@ const KEYS: u32 = 60;
 const ANSWER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-struct Told(BTreeMap<u64, BTreeMap<Key, Outcome>>);
+struct Recorder(BTreeMap<u64, BTreeMap<Key, Outcome>>);
 
-impl Observer<Overlay> for Told {
+impl Observer<Overlay> for Recorder {
     fn on_event(&mut self, _: Instant, _: NodeId, event: &Event, _: &mut Reply<Overlay>) {
         if let Event::Outcome { id, outcomes } = event {
             self.0.entry(*id).or_default().extend(outcomes.iter().cloned());
@@ -32,7 +32,7 @@ impl Observer<Overlay> for Told {
 struct Run {
     algorithm: Algorithm,
     sim: Sim<'static, Overlay>,
-    told: Told,
+    recorded: Recorder,
     next_id: u64,
 }
 
@@ -74,7 +74,10 @@ impl Run {
         run.until(at(50 + 100 * u64::from(hosts) + 4000));
         let stored = run.ask(0, Operation::Put(items()));
         let copies = copies.min(hosts as usize);
-        assert!(stored.values().all(|told| *told == Outcome::Stored { copies }), "{stored:?}");
+        assert!(
+            stored.values().all(|recorded| *recorded == Outcome::Stored { copies }),
+            "{stored:?}"
+        );
         run.wait(Duration::from_secs(4));
         run
     }
@@ -84,7 +87,7 @@ impl Run {
     }
 
     fn until(&mut self, end: Instant) {
-        self.sim.run_until(end, &mut self.told);
+        self.sim.run_until(end, &mut self.recorded);
     }
 
     fn wait(&mut self, time: Duration) {
@@ -107,13 +110,13 @@ impl Run {
         let command = Command::Request { id, operation, style: Style::Recursive };
         self.command(self.sim.now(), host, command);
         self.wait(time);
-        self.told.0.remove(&id).unwrap_or_default()
+        self.recorded.0.remove(&id).unwrap_or_default()
     }
 
     fn get(&mut self, host: u32) -> BTreeMap<Key, Outcome> {
-        let told = self.ask(host, Operation::Get(keys()));
-        assert_eq!(told.len(), KEYS as usize, "{}: each key has an outcome", self.algorithm);
-        told
+        let recorded = self.ask(host, Operation::Get(keys()));
+        assert_eq!(recorded.len(), KEYS as usize, "{}: each key has an outcome", self.algorithm);
+        recorded
     }
 
     /// Cuts these hosts off from all others.
@@ -127,8 +130,8 @@ impl Run {
         let end = self.sim.now() + time;
         let mut found = 0;
         while self.sim.now() < end {
-            let told = self.get(host);
-            for (key, outcome) in &told {
+            let recorded = self.get(host);
+            for (key, outcome) in &recorded {
                 let is_sure = matches!(outcome, Outcome::Found { .. });
                 let is_unsure = matches!(
                     outcome,
@@ -136,7 +139,10 @@ impl Run {
                 );
                 assert!(is_sure || is_unsure, "{} at {host}: {key} is {outcome:?}", self.algorithm);
             }
-            found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
+            found = recorded
+                .values()
+                .filter(|recorded| matches!(recorded, Outcome::Found { .. }))
+                .count();
         }
         found
     }
@@ -232,9 +238,13 @@ mod each {
         }
         run.all_are_found(1);
         let never: Vec<Key> = (0..40u64).map(|number| Key::of(&number.to_be_bytes())).collect();
-        let told = run.ask(2, Operation::Get(never));
-        assert!(told.values().all(|told| *told == Outcome::Absent), "{}: {told:?}", algorithm);
-        assert_eq!(told.len(), 40);
+        let recorded = run.ask(2, Operation::Get(never));
+        assert!(
+            recorded.values().all(|recorded| *recorded == Outcome::Absent),
+            "{}: {recorded:?}",
+            algorithm
+        );
+        assert_eq!(recorded.len(), 40);
     }
 
     pub fn a_key_that_was_never_stored_is_absent_once_the_operator_accepts_the_losses(
@@ -244,10 +254,11 @@ mod each {
         (0..5).for_each(|host| run.sim.fault_at(run.sim.now(), Fault::Crash(NodeId(host))));
         run.none_is_absent(5, Duration::from_secs(20));
         run.command(run.sim.now(), 5, Command::AcceptLosses);
-        let told = run.get(5);
-        let absent = told.values().filter(|told| **told == Outcome::Absent).count();
-        let found = told.values().filter(|told| matches!(told, Outcome::Found { .. })).count();
-        assert!(absent > 0 && absent + found == KEYS as usize, "{}: {told:?}", algorithm);
+        let recorded = run.get(5);
+        let absent = recorded.values().filter(|recorded| **recorded == Outcome::Absent).count();
+        let found =
+            recorded.values().filter(|recorded| matches!(recorded, Outcome::Found { .. })).count();
+        assert!(absent > 0 && absent + found == KEYS as usize, "{}: {recorded:?}", algorithm);
     }
 
     pub fn a_host_that_hears_nobody_and_still_speaks_is_missing(algorithm: Algorithm) {
@@ -279,14 +290,16 @@ mod each {
         let mut stored = Vec::new();
         for host in [0, 11] {
             let items = (host * 10..host * 10 + 50).map(item).collect();
-            let told = run.ask(host, Operation::Put(items));
-            let is_stored = |(_, told): &(_, Outcome)| matches!(told, Outcome::Stored { .. });
-            stored.extend(told.into_iter().filter(is_stored).map(|(key, _)| key));
+            let recorded = run.ask(host, Operation::Put(items));
+            let is_stored =
+                |(_, recorded): &(_, Outcome)| matches!(recorded, Outcome::Stored { .. });
+            stored.extend(recorded.into_iter().filter(is_stored).map(|(key, _)| key));
         }
         assert!(stored.len() > 50, "{}: only {} were stored", algorithm, stored.len());
         for host in [1, 5, 8, 10] {
             let absent = run.ask(host, Operation::Get(stored.clone()));
-            let absent = absent.into_iter().filter(|(_, told)| *told == Outcome::Absent).count();
+            let absent =
+                absent.into_iter().filter(|(_, recorded)| *recorded == Outcome::Absent).count();
             assert_eq!(absent, 0, "{} at {host}: stored keys are absent", algorithm);
         }
     }
@@ -300,12 +313,14 @@ mod each {
             run.cut([1]);
             run.wait(Duration::from_secs(10));
             let removed = run.ask(0, Operation::Remove(keys()));
-            assert!(removed.values().all(|told| *told == Outcome::Removed));
+            assert!(removed.values().all(|recorded| *recorded == Outcome::Removed));
             run.sim.fault_at(run.sim.now(), Fault::Heal);
             run.wait(Duration::from_millis(after));
-            let told = run.ask_for(1, Operation::Put(items()), Duration::from_millis(20));
-            let is_stored = |(_, told): &(_, Outcome)| matches!(told, Outcome::Stored { .. });
-            let stored: Vec<Key> = told.into_iter().filter(is_stored).map(|(key, _)| key).collect();
+            let recorded = run.ask_for(1, Operation::Put(items()), Duration::from_millis(20));
+            let is_stored =
+                |(_, recorded): &(_, Outcome)| matches!(recorded, Outcome::Stored { .. });
+            let stored: Vec<Key> =
+                recorded.into_iter().filter(is_stored).map(|(key, _)| key).collect();
             let holds = |host: u32, key: Key, is_removed: bool| {
                 let held = run.sim.node(NodeId(host)).store()?.get(key, run.sim.now())?;
                 (held.value.is_none() == is_removed).then_some(())
@@ -318,8 +333,9 @@ mod each {
             run.cut([1]);
             let end = run.sim.now() + Duration::from_secs(60);
             while run.sim.now() < end {
-                let told = run.ask(0, Operation::Get(stored.clone()));
-                let absent = told.values().filter(|told| **told == Outcome::Absent).count();
+                let recorded = run.ask(0, Operation::Get(stored.clone()));
+                let absent =
+                    recorded.values().filter(|recorded| **recorded == Outcome::Absent).count();
                 assert_eq!(absent, 0, "{}: cut again {after} ms after it was back", algorithm);
             }
         }
@@ -334,15 +350,19 @@ mod each {
             run.cut(0..cut);
             run.wait(Duration::from_secs(15));
             let fresh = (1_000..1_040u64).map(|number| item(Key::of(&number.to_be_bytes())));
-            let told = run.ask(cut, Operation::Put(fresh.collect()));
-            let is_stored = |told: &Outcome| matches!(told, Outcome::Stored { .. });
-            let stored: Vec<Key> =
-                told.into_iter().filter(|(_, told)| is_stored(told)).map(|(key, _)| key).collect();
+            let recorded = run.ask(cut, Operation::Put(fresh.collect()));
+            let is_stored = |recorded: &Outcome| matches!(recorded, Outcome::Stored { .. });
+            let stored: Vec<Key> = recorded
+                .into_iter()
+                .filter(|(_, recorded)| is_stored(recorded))
+                .map(|(key, _)| key)
+                .collect();
             assert!(stored.len() > 30, "{}: {} of 40 are stored", algorithm, stored.len());
             // For longer than it takes to make new copies of what failed nodes held.
             for _ in 0..9 {
-                let told = run.ask(0, Operation::Get(stored.clone()));
-                let absent = told.values().filter(|told| **told == Outcome::Absent).count();
+                let recorded = run.ask(0, Operation::Get(stored.clone()));
+                let absent =
+                    recorded.values().filter(|recorded| **recorded == Outcome::Absent).count();
                 assert_eq!(absent, 0, "{}: {cut} of {hosts}, {copies} copies", algorithm);
             }
         }

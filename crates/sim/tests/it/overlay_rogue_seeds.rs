@@ -126,8 +126,8 @@ impl World {
                 Act::Fault(fault) => sim.fault_at(*when, fault),
             }
         }
-        let mut told = Told { honest: self.honest.clone(), ..Told::default() };
-        sim.run_until(self.until + AGREE, &mut told);
+        let mut recorded = Recorder { honest: self.honest.clone(), ..Recorder::default() };
+        sim.run_until(self.until + AGREE, &mut recorded);
         if let Some(node) = self.honest.iter().find(|&&node| !sim.node(node).overlay().is_member())
         {
             return Err(format!("{node} is no member: {:?}", sim.node(*node).overlay().role()));
@@ -135,32 +135,32 @@ impl World {
         for &node in &self.honest {
             sim.command_at(sim.now(), node, put(node, true));
         }
-        sim.run_until(self.until + AGREE + WRITTEN, &mut told);
+        sim.run_until(self.until + AGREE + WRITTEN, &mut recorded);
         for &node in &self.honest {
             let key = key_of(node, true);
-            let outcome = told.outcomes.get(&(node, key));
+            let outcome = recorded.outcomes.get(&(node, key));
             if !matches!(outcome, Some(Outcome::Stored { .. })) {
                 return Err(format!("{node} wrote {key}: {outcome:?}"));
             }
         }
-        told.outcomes.clear();
+        recorded.outcomes.clear();
         let keys: Vec<Key> = self.honest.iter().map(|&node| key_of(node, true)).collect();
         for &node in &self.honest {
             let operation = Operation::Get(keys.clone());
             let command = Command::Request { id: 2, operation, style: Style::Recursive };
             sim.command_at(sim.now(), node, command);
         }
-        sim.run_until(self.until + AGREE + WRITTEN + READ, &mut told);
+        sim.run_until(self.until + AGREE + WRITTEN + READ, &mut recorded);
         for &node in &self.honest {
             for &key in &keys {
-                let outcome = told.outcomes.get(&(node, key));
+                let outcome = recorded.outcomes.get(&(node, key));
                 let right = |value: &Payload| value.to_bytes()[..] == key.to_bytes();
                 if !matches!(outcome, Some(Outcome::Found { value, .. }) if right(value)) {
                     return Err(format!("{node} read {key}: {outcome:?}"));
                 }
             }
         }
-        sim.run_until(self.until + AGREE + WRITTEN + READ + HEALED, &mut told);
+        sim.run_until(self.until + AGREE + WRITTEN + READ + HEALED, &mut recorded);
         let space = scenario.config.space();
         let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
         let members = (0..scenario.nodes).map(NodeId).filter(is_member);
@@ -171,16 +171,16 @@ impl World {
                 return Err(format!("the table of {node}: {fault}"));
             }
         }
-        match told.excess {
+        match recorded.excess {
             Some(excess) => Err(excess),
-            None => Ok([told.found, told.in_flight_max as u64, told.stored_max as u64]),
+            None => Ok([recorded.found, recorded.in_flight_max as u64, recorded.stored_max as u64]),
         }
     }
 }
 
 /// The outcomes that the other nodes get, and their state.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     honest: Vec<NodeId>,
     outcomes: BTreeMap<(NodeId, Key), Outcome>,
     found: u64,
@@ -189,7 +189,7 @@ struct Told {
     excess: Option<String>,
 }
 
-impl<P: Host> Observer<P> for Told {
+impl<P: Host> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
         let Event::Outcome { outcomes, .. } = event else { return };
         for (key, outcome) in outcomes {

@@ -69,12 +69,12 @@ fn seeds_tell_or_report_all_that_they_know_of_where_links_are_cut_for_good() {
 
 /// All reports of member 1 about packets of member 0.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     seqs: Vec<u64>,
     lost: u64,
 }
 
-impl Observer<Slingshot> for Told {
+impl Observer<Slingshot> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<Slingshot>) {
         match event {
             Event::Delivered { sender, seq, how, .. } if (sender.0, node.0) == (0, 1) => {
@@ -111,13 +111,17 @@ fn what_a_sender_multicasts_comes_from_others_where_its_link_is_cut() {
             let command = Command::multicast(Payload::Zeros(100));
             sim.command_at(at(1 + number * 2), NodeId(number % nodes), command);
         }
-        let mut told = Told::default();
-        sim.run_until(at(10_000), &mut told);
-        told.seqs.sort_unstable();
+        let mut recorded = Recorder::default();
+        sim.run_until(at(10_000), &mut recorded);
+        recorded.seqs.sort_unstable();
         let sent = 400_u64.div_ceil(nodes.into());
         assert!(sim.counters().count(SEVERED) >= sent, "the cut did not act");
         let all: Vec<u64> = (0..sent - 1).collect();
-        assert!(told.seqs.starts_with(&all), "seed {seed}, {nodes} members: {:?}", told.seqs);
-        assert_eq!(told.lost, 0, "seed {seed}, {nodes} members");
+        assert!(
+            recorded.seqs.starts_with(&all),
+            "seed {seed}, {nodes} members: {:?}",
+            recorded.seqs
+        );
+        assert_eq!(recorded.lost, 0, "seed {seed}, {nodes} members");
     }
 }

@@ -103,12 +103,12 @@ impl World {
                 sim.fault_at(at(self.until), Fault::Crash(node));
             }
         }
-        let mut told = Told { honest: self.honest.clone(), ..Told::default() };
+        let mut recorded = Recorder { honest: self.honest.clone(), ..Recorder::default() };
         let config = &scenario.config;
         let (packets, bytes) = config.held_max();
-        told.allowed = [packets, bytes, config.missing_max(), config.flows_max()];
+        recorded.allowed = [packets, bytes, config.missing_max(), config.flows_max()];
         let begin = at(self.until) + AGREE;
-        sim.run_until(begin, &mut told);
+        sim.run_until(begin, &mut recorded);
         for (number, &node) in self.honest.iter().enumerate() {
             for group in self.groups_of(node) {
                 for late in 0..LATE {
@@ -118,14 +118,14 @@ impl World {
                 }
             }
         }
-        sim.run_until(begin + DELIVER, &mut told);
+        sim.run_until(begin + DELIVER, &mut recorded);
         for &sender in &self.honest {
             for group in self.groups_of(sender) {
                 for &node in self.honest.iter().filter(|&&node| node != sender) {
                     for late in 0..LATE {
                         let bytes = late_payload(sender, group, late).to_bytes().to_vec();
                         if !self.groups_of(node).any(|it| it == group)
-                            || told.late.contains(&(node, sender, bytes))
+                            || recorded.late.contains(&(node, sender, bytes))
                         {
                             continue;
                         }
@@ -135,9 +135,9 @@ impl World {
                 }
             }
         }
-        match told.excess {
+        match recorded.excess {
             Some(excess) => Err(excess),
-            None => Ok([told.delivered, told.lost, told.bytes_max as u64]),
+            None => Ok([recorded.delivered, recorded.lost, recorded.bytes_max as u64]),
         }
     }
 }
@@ -149,7 +149,7 @@ fn late_payload(node: NodeId, group: GroupId, number: u32) -> Payload {
 
 /// The reports of the other members, and their state.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     honest: Vec<NodeId>,
     // By node, the senders whose late packets it delivered.
     late: BTreeSet<(NodeId, NodeId, Vec<u8>)>,
@@ -161,10 +161,10 @@ struct Told {
     excess: Option<String>,
 }
 
-impl<P: Member> Observer<P> for Told {
+impl<P: Member> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         if !matches!(event, Event::Sent { .. } | Event::Rejected { .. }) {
-            reply.command(Duration::ZERO, node, Command::Consumed { told: 1 });
+            reply.command(Duration::ZERO, node, Command::Consumed { events: 1 });
         }
         if !self.honest.contains(&node) {
             return;

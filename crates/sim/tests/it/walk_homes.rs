@@ -127,13 +127,13 @@ impl Protocol for Node {
 
 /// The client's application: the events that it got.
 #[derive(Default)]
-struct Told {
+struct Recorder {
     is_supplied: bool,
     paths: BTreeMap<u64, Vec<Vertex>>,
     report: Option<JobReport>,
 }
 
-impl Observer<Node> for Told {
+impl Observer<Node> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<Node>) {
         assert_eq!(node, CLIENT, "only the client is told anything");
         match event {
@@ -200,10 +200,10 @@ fn run(act: Act, walks: u32, service: Duration, after: Duration) -> Outcome {
         };
         Node::Honest(Box::new(server.expect("within the ranges")), Box::default())
     });
-    let mut told = Told::default();
+    let mut recorded = Recorder::default();
     sim.command_at(Instant::ZERO, CLIENT, Command::Supply(Box::new(supply())));
-    while !told.is_supplied {
-        assert!(sim.step(&mut told), "nothing is left to do");
+    while !recorded.is_supplied {
+        assert!(sim.step(&mut recorded), "nothing is left to do");
     }
     let job = Job {
         id: JOB,
@@ -220,10 +220,11 @@ fn run(act: Act, walks: u32, service: Duration, after: Duration) -> Outcome {
     sim.command_at(sim.now(), STRANGER, Command::Cancel(JOB));
     sim.command_at(sim.now() + after, CLIENT, Command::Run(Box::new(job)));
     let until = sim.now() + after + Duration::from_secs(60);
-    while told.report.is_none() && sim.now() < until {
-        assert!(sim.step(&mut told), "all stands still after {} walks", told.paths.len());
+    while recorded.report.is_none() && sim.now() < until {
+        assert!(sim.step(&mut recorded), "all stands still after {} walks", recorded.paths.len());
     }
-    let report = told.report.unwrap_or_else(|| panic!("{} walks are done", told.paths.len()));
+    let report =
+        recorded.report.unwrap_or_else(|| panic!("{} walks are done", recorded.paths.len()));
     let held = |node: u32| match sim.node(NodeId(node)) {
         Node::Honest(server, _) => server.queued().filter(|(head, _)| head.home != CLIENT).count(),
         Node::Stranger(_) => 0,
@@ -235,7 +236,7 @@ fn run(act: Act, walks: u32, service: Duration, after: Duration) -> Outcome {
     let foreign = (0..SERVERS).map(held).sum();
     Outcome {
         report,
-        paths: told.paths,
+        paths: recorded.paths,
         sent: stranger.sent,
         counts: counts.into_iter().collect(),
         foreign,

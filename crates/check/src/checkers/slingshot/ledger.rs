@@ -264,7 +264,8 @@ impl SlingshotLedger {
                 self.totals.lost += end - first;
                 let source = (*group, *sender, *incarnation);
                 let order = self.config.order();
-                (*first..*end).try_for_each(|seq| life.lose(source, seq, order, &self.packets))
+                (*first..*end)
+                    .try_for_each(|seq| life.check_loss(source, seq, order, &self.packets))
             }
             Event::Overrun { .. } => {
                 life.unread += 1;
@@ -332,9 +333,9 @@ impl<P: Member> Observer<P> for SlingshotLedger {
             Input::Command(Command::Members { group, members }) => {
                 self.lives[node.index()].regroup(*group, members.clone());
             }
-            Input::Command(Command::Consumed { told }) => {
+            Input::Command(Command::Consumed { events }) => {
                 let unread = &mut self.lives[node.index()].unread;
-                *unread = unread.saturating_sub(*told);
+                *unread = unread.saturating_sub(*events);
             }
             _ => {}
         }

@@ -35,7 +35,7 @@ impl Signs {
 
 /// What the node reported to the application about a sender's packets.
 #[derive(Debug, Default)]
-struct Told {
+struct Reports {
     outcomes: BTreeMap<u64, Outcome>,
     /// The number after the last one reported, and the number of overruns reported by then.
     next: Option<(u64, u64)>,
@@ -47,7 +47,7 @@ struct Told {
     left_at: Option<u64>,
 }
 
-impl Told {
+impl Reports {
     /// Past reports stay valid, and the next one may be of any later number.
     fn leave(&mut self) {
         let after_last = self.outcomes.last_key_value().map(|(&last, _)| last + 1);
@@ -79,7 +79,7 @@ pub(super) struct Delivery {
 /// What one node received and reported since it started.
 #[derive(Debug, Default)]
 pub(super) struct Life {
-    told: BTreeMap<Source, Told>,
+    reports: BTreeMap<Source, Reports>,
     signs: BTreeMap<(GroupId, NodeId), Signs>,
     /// When others say that they had a packet, at the earliest.
     claims: BTreeMap<(GroupId, NodeId, u64), Instant>,
@@ -118,12 +118,12 @@ impl Life {
     /// a packet that was reported is not reported again.
     pub(super) fn part(&mut self, node: NodeId) {
         let Some(group) = self.regrouped.take() else { return };
-        let gone: Vec<Source> = self.told.keys().chain(self.heard.keys()).copied().collect();
+        let gone: Vec<Source> = self.reports.keys().chain(self.heard.keys()).copied().collect();
         for source in gone {
             if source.0 == group && !self.are_together(group, node, source.1) {
                 self.heard.remove(&source);
-                if let Some(told) = self.told.get_mut(&source) {
-                    told.leave();
+                if let Some(reports) = self.reports.get_mut(&source) {
+                    reports.leave();
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Life {
     }
 
     fn is_told(&self, source: Source, seq: u64) -> bool {
-        self.told.get(&source).is_some_and(|told| told.outcomes.contains_key(&seq))
+        self.reports.get(&source).is_some_and(|reports| reports.outcomes.contains_key(&seq))
     }
 
     /// Checks a delivery to the application.
@@ -193,8 +193,8 @@ impl Life {
             How::Recovered { .. } => self.solvable.recover(packet),
             How::Pulled { .. } => self.supplied.contains(&packet),
         };
-        let told = self.told.entry(source).or_default();
-        match told.note(seq, Outcome::Delivered) {
+        let reports = self.reports.entry(source).or_default();
+        match reports.note(seq, Outcome::Delivered) {
             Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
             Some(Outcome::Lost) => {
                 return Err((Rule::Time, format!("told {name} after it was told lost")));
@@ -233,7 +233,7 @@ impl Life {
         if is_late && longest <= deadline {
             return Err((Rule::Time, format!("flagged {name} late after {longest:?}")));
         }
-        let certain = self.told.get(&source).and_then(|told| told.direct.of(seq));
+        let certain = self.reports.get(&source).and_then(|reports| reports.direct.of(seq));
         if let Some(since) = certain.filter(|_| !is_late)
             && config.order() == Order::Unordered
             && at.since(since) > deadline
@@ -252,8 +252,8 @@ impl Life {
         order: Order,
     ) -> Result<(), Broken> {
         let overruns = self.overruns;
-        let told = self.told.entry(source).or_default();
-        if let Some((next, overruns_then)) = told.next.replace((end, overruns))
+        let reports = self.reports.entry(source).or_default();
+        if let Some((next, overruns_then)) = reports.next.replace((end, overruns))
             && order == Order::Fifo
             && (first < next || (first > next && overruns == overruns_then))
         {
@@ -265,16 +265,16 @@ impl Life {
 
     /// What came directly shows what is missing before it.
     fn note_direct(&mut self, at: Instant, source: Source, seq: u64, lost_after: Duration) {
-        let told = self.told.entry(source).or_default();
-        let known = told.direct.0.last().map_or_else(|| first_of(told), |&(end, _)| end);
-        told.direct.note(seq + 1, at);
-        let is_gap = |seq: &u64| !told.outcomes.contains_key(seq);
+        let reports = self.reports.entry(source).or_default();
+        let known = reports.direct.0.last().map_or_else(|| first_of(reports), |&(end, _)| end);
+        reports.direct.note(seq + 1, at);
+        let is_gap = |seq: &u64| !reports.outcomes.contains_key(seq);
         let gaps: Vec<u64> = (known..seq).filter(is_gap).collect();
         gaps.into_iter().for_each(|gap| self.expect(at + lost_after, source, gap));
     }
 
     /// Checks a report that a packet is lost.
-    pub(super) fn lose(
+    pub(super) fn check_loss(
         &mut self,
         source: Source,
         seq: u64,
@@ -285,8 +285,8 @@ impl Life {
         if packets.sent(source, seq).is_none() {
             return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
         }
-        let told = self.told.entry(source).or_default();
-        if told.note(seq, Outcome::Lost).is_some() {
+        let reports = self.reports.entry(source).or_default();
+        if reports.note(seq, Outcome::Lost).is_some() {
             return Err((Rule::Accounting, format!("told {name} lost, of which it had told")));
         }
         self.check_order(source, seq, seq + 1, order)
@@ -311,11 +311,12 @@ impl Life {
     /// each sender, and the name of one.
     pub(super) fn holes(&self) -> (u64, Option<String>) {
         let (mut holes, mut example) = (0, None);
-        for (&source, told) in &self.told {
-            let last = told.outcomes.last_key_value().map_or(0, |(&last, _)| last);
-            let is_absent =
-                |seq: u64| told.absences.iter().any(|&(from, until)| (from..until).contains(&seq));
-            let of_all = (first_of(told)..last).filter(|&seq| !is_absent(seq));
+        for (&source, reports) in &self.reports {
+            let last = reports.outcomes.last_key_value().map_or(0, |(&last, _)| last);
+            let is_absent = |seq: u64| {
+                reports.absences.iter().any(|&(from, until)| (from..until).contains(&seq))
+            };
+            let of_all = (first_of(reports)..last).filter(|&seq| !is_absent(seq));
             for seq in of_all.filter(|&seq| !self.is_told(source, seq)) {
                 holes += 1;
                 example.get_or_insert_with(|| format!("{}/{}.{seq}", source.0, source.1));
@@ -326,8 +327,8 @@ impl Life {
 }
 
 /// The first packet that was reported, or that had to be.
-fn first_of(told: &Told) -> u64 {
-    told.outcomes.first_key_value().map_or(0, |(&first, _)| begin_of(first))
+fn first_of(reports: &Reports) -> u64 {
+    reports.outcomes.first_key_value().map_or(0, |(&first, _)| begin_of(first))
 }
 
 /// Where the packets of a sender begin of which this one is the first that is heard of: one below

@@ -25,13 +25,13 @@ paceline_proto::counters! {
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Letter {
+pub struct TestMessage {
     pub lane: Lane,
     pub number: u64,
     pub payload: Payload,
 }
 
-impl Wire for Letter {
+impl Wire for TestMessage {
     fn wire_len(&self) -> usize {
         9 + self.payload.len()
     }
@@ -45,7 +45,7 @@ impl Wire for Letter {
         Some(&self.payload)
     }
 
-    fn decode(bytes: &mut Bytes) -> Result<Letter, DecodeError> {
+    fn decode(bytes: &mut Bytes) -> Result<TestMessage, DecodeError> {
         let lane = match take_u8(bytes)? {
             0 => Lane::Datagram,
             1 => Lane::Stream,
@@ -53,14 +53,14 @@ impl Wire for Letter {
         };
         let number = take_u64(bytes)?;
         let payload = Payload::Bytes(std::mem::take(bytes));
-        Ok(Letter { lane, number, payload })
+        Ok(TestMessage { lane, number, payload })
     }
 }
 
 #[derive(Clone, Debug)]
 pub enum Order {
-    Send(NodeId, Letter),
-    SendGroup(GroupId, Letter),
+    Send(NodeId, TestMessage),
+    SendGroup(GroupId, TestMessage),
     Set(GroupId, Membership),
     AwaitDrain(NodeId, usize),
     AskBacklog(NodeId),
@@ -75,7 +75,7 @@ pub enum Order {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
-    Letter(NodeId, Letter),
+    TestMessage(NodeId, TestMessage),
     Peer(NodeId, PeerState),
     Drained(NodeId, usize),
     Backlog(usize),
@@ -93,7 +93,7 @@ pub struct Post {
 }
 
 impl Protocol for Post {
-    type Message = Letter;
+    type Message = TestMessage;
     type Timer = u32;
     type Command = Order;
     type Event = Report;
@@ -107,9 +107,9 @@ impl Protocol for Post {
         cx.deliver(Report::View(view.len()));
     }
 
-    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, letter: Letter) {
+    fn handle_message(&mut self, cx: &mut Context<'_, Self>, from: NodeId, message: TestMessage) {
         cx.count(RECEIVED, 1);
-        cx.deliver(Report::Letter(from, letter));
+        cx.deliver(Report::TestMessage(from, message));
     }
 
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: u32) {
@@ -118,8 +118,8 @@ impl Protocol for Post {
 
     fn handle_command(&mut self, cx: &mut Context<'_, Self>, order: Order) {
         match order {
-            Order::Send(to, letter) => cx.send(to, letter.lane, letter),
-            Order::SendGroup(group, letter) => cx.send_group(group, letter),
+            Order::Send(to, message) => cx.send(to, message.lane, message),
+            Order::SendGroup(group, message) => cx.send_group(group, message),
             Order::Set(group, Membership::Joined) => {
                 cx.join_group(group);
                 cx.deliver(Report::Set);
@@ -159,7 +159,7 @@ impl Protocol for Post {
 
     fn event_bytes(event: &Report) -> usize {
         let more = match event {
-            Report::Letter(_, letter) => letter.payload.len(),
+            Report::TestMessage(_, message) => message.payload.len(),
             _ => 0,
         };
         size_of::<Report>() + more
@@ -178,8 +178,8 @@ impl Running {
 
     pub fn send(&self, to: u32, lane: Lane, number: u64, payload: impl Into<Payload>) {
         let payload = payload.into();
-        let letter = Letter { lane, number, payload };
-        self.order(Order::Send(NodeId(to), letter));
+        let message = TestMessage { lane, number, payload };
+        self.order(Order::Send(NodeId(to), message));
     }
 
     pub async fn next(&mut self) -> Report {
@@ -196,9 +196,9 @@ impl Running {
         }
     }
 
-    pub async fn letter(&mut self) -> Letter {
+    pub async fn message(&mut self) -> TestMessage {
         self.find(|report| match report {
-            Report::Letter(_, letter) => Some(letter.clone()),
+            Report::TestMessage(_, message) => Some(message.clone()),
             _ => None,
         })
         .await
@@ -207,7 +207,7 @@ impl Running {
     pub async fn numbers(&mut self, count: usize) -> Vec<u64> {
         let mut numbers = Vec::new();
         for _ in 0..count {
-            numbers.push(self.letter().await.number);
+            numbers.push(self.message().await.number);
         }
         numbers
     }

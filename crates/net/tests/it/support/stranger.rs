@@ -71,9 +71,9 @@ impl Stranger {
         stream.write_all(&framed(&hello)).expect("taken");
     }
 
-    /// Writes a letter as the first message of a stream.
-    pub fn writes_letter(&self, stream: &mut TcpStream) {
-        let record = self.record(Kind::Message, 0, 1, &LETTER);
+    /// Writes a message as the first message of a stream.
+    pub fn writes_message(&self, stream: &mut TcpStream) {
+        let record = self.record(Kind::Message, 0, 1, &MESSAGE);
         stream.write_all(&framed(&record)).expect("written");
     }
 
@@ -187,4 +187,4 @@ fn framed(record: &[u8]) -> Vec<u8> {
 }
 
 /// A datagram of the test's protocol.
-pub const LETTER: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 7];
+pub const MESSAGE: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 7];

@@ -289,12 +289,12 @@ impl Fetch {
     /// `.part.json` records which segments have come.
     pub fn start(self) -> Fetching {
         let flow = self.forwarder.shared.number();
-        let (told, progress) = watch::channel(Progress::default());
+        let (reported, progress) = watch::channel(Progress::default());
         let (stop, stopped) = watch::channel(false);
         let (end, outcome) = oneshot::channel();
         tokio::spawn(async move {
             // The receiver may have stopped waiting.
-            let _ = end.send(self.run_and_explain(flow, told, stopped).await);
+            let _ = end.send(self.run_and_explain(flow, reported, stopped).await);
         });
         Fetching { flow, progress, stop, outcome }
     }
@@ -303,12 +303,12 @@ impl Fetch {
     async fn run_and_explain(
         self,
         flow: u64,
-        told: watch::Sender<Progress>,
+        reported: watch::Sender<Progress>,
         stopped: watch::Receiver<bool>,
     ) -> Result<Fetched, FetchError> {
         let forwarder = self.forwarder.clone();
         let before = Undecoded::count(&forwarder).await;
-        let ended = self.run(flow, told, stopped).await;
+        let ended = self.run(flow, reported, stopped).await;
         let Err(FetchError::Unanswered { name, .. } | FetchError::Silent { name, .. }) = &ended
         else {
             return ended;
@@ -322,7 +322,7 @@ impl Fetch {
     async fn run(
         self,
         flow: u64,
-        told: watch::Sender<Progress>,
+        reported: watch::Sender<Progress>,
         stopped: watch::Receiver<bool>,
     ) -> Result<Fetched, FetchError> {
         let found = until(&stopped, self.discover()).await.ok_or(FetchError::Stopped)??;
@@ -332,7 +332,11 @@ impl Fetch {
                 let bytes = content.len() as u64;
                 let out = self.out.clone();
                 blocking(move || part::write_whole(&out, &content)).await??;
-                told.send_replace(Progress { bytes, resumed_bytes: 0, bytes_total: Some(bytes) });
+                reported.send_replace(Progress {
+                    bytes,
+                    resumed_bytes: 0,
+                    bytes_total: Some(bytes),
+                });
                 Ok(Fetched {
                     name: data.name().detached(),
                     bytes,
@@ -345,7 +349,7 @@ impl Fetch {
             Found::Object { plan, digest, first, path } => {
                 let began = Instant::now();
                 let whole = (plan, first, path);
-                let (part, counts) = self.transfer(flow, whole, told, &stopped).await?;
+                let (part, counts) = self.transfer(flow, whole, reported, &stopped).await?;
                 let took = began.elapsed();
                 let digest = match digest {
                     Digest::Pending => {
@@ -381,7 +385,7 @@ impl Fetch {
         &self,
         flow: u64,
         (plan, first, path): (Plan, Option<Data>, PathLabel),
-        told: watch::Sender<Progress>,
+        reported: watch::Sender<Progress>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Part, FlowCounts), FetchError> {
         let (out, resumes) = (self.out.clone(), self.resumes);
@@ -396,7 +400,7 @@ impl Fetch {
         let mut tries_left = TRIES_MAX;
         loop {
             let before = part.bytes();
-            let (after, ended) = self.run_flow(flow, part, told.clone(), stopped).await?;
+            let (after, ended) = self.run_flow(flow, part, reported.clone(), stopped).await?;
             part = after;
             tries_left -= 1;
             match ended {
@@ -421,11 +425,11 @@ impl Fetch {
         &self,
         flow: u64,
         part: Part,
-        told: watch::Sender<Progress>,
+        reported: watch::Sender<Progress>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Part, Result<FlowCounts, Ended>), FetchError> {
         let shared = &self.forwarder.shared;
-        let news = shared.desk.expect_flow(flow);
+        let news = shared.pending.expect_flow(flow);
         let command = Command::Fetch(mircc::Fetch {
             segments: part.segments(),
             had: part.had(),
@@ -438,13 +442,13 @@ impl Fetch {
             ..mircc::Fetch::new(flow, part.plan().name.clone())
         });
         shared.node.command(command).map_err(|_| FetchError::Closed)?;
-        let transfer = Transfer { part, news, shared: shared.clone(), flow, told };
+        let transfer = Transfer { part, news, shared: shared.clone(), flow, reported };
         let mut running = transfer.start()?;
         let ended = tokio::select! {
             ended = &mut running => ended,
             () = is_true(stopped.clone()) => {
                 // The transfer ends once its queue is closed, and saves its segments.
-                shared.desk.end_flow(flow);
+                shared.pending.end_flow(flow);
                 running.await
             }
         };
@@ -473,8 +477,10 @@ impl Fetch {
         while tokio::time::Instant::now() < end {
             match self.metadata(path, DIGEST_WITHIN).await {
                 // The digest of another version does not apply.
-                Ok(Some((said, _))) if said.name != *name => return Digest::Unknown,
-                Ok(Some((said, _))) if said.digest != Digest::Pending => return said.digest,
+                Ok(Some((metadata, _))) if metadata.name != *name => return Digest::Unknown,
+                Ok(Some((metadata, _))) if metadata.digest != Digest::Pending => {
+                    return metadata.digest;
+                }
                 Ok(Some((_, by))) => {
                     path = by;
                     tokio::time::sleep(DIGEST_EVERY).await;
@@ -495,7 +501,7 @@ struct StopFlow<'a> {
 impl Drop for StopFlow<'_> {
     fn drop(&mut self) {
         let shared = &self.fetch.forwarder.shared;
-        shared.desk.end_flow(self.flow);
+        shared.pending.end_flow(self.flow);
         // A node that has stopped has no flows, and a flow that has ended is already gone.
         let _ = shared.node.command(Command::Stop { flow: self.flow });
     }

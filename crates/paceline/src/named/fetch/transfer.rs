@@ -7,7 +7,7 @@ use paceline_proto::mircc::{self, Command, FlowCounts};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::super::Shared;
-use super::super::desk::News;
+use super::super::pending::News;
 use super::part::Part;
 use super::{FetchError, Progress};
 
@@ -20,7 +20,7 @@ pub struct Transfer {
     pub news: mpsc::UnboundedReceiver<News>,
     pub shared: Arc<Shared>,
     pub flow: u64,
-    pub told: watch::Sender<Progress>,
+    pub reported: watch::Sender<Progress>,
 }
 
 /// Why a transfer ended early.
@@ -57,14 +57,14 @@ impl Transfer {
     }
 
     fn run(&mut self) -> Result<FlowCounts, Ended> {
-        self.tell();
+        self.report();
         let mut news = self.news.blocking_recv();
         let mut written = 0;
         loop {
             match news {
                 None => return Err(Ended::Over),
                 Some(News::Fetched(counts)) => {
-                    self.tell();
+                    self.report();
                     return Ok(counts);
                 }
                 Some(News::Failed(why)) => return Err(Ended::News(why)),
@@ -90,11 +90,11 @@ impl Transfer {
         let consumed = Command::Consumed { flow: self.flow, segments: std::mem::take(written) };
         // If the node has stopped, the queue ends.
         let _ = self.shared.node.command(consumed);
-        self.tell();
+        self.report();
     }
 
-    fn tell(&self) {
-        self.told.send_replace(Progress {
+    fn report(&self) {
+        self.reported.send_replace(Progress {
             bytes: self.part.bytes(),
             resumed_bytes: self.part.resumed_bytes(),
             bytes_total: self.part.plan().bytes,

@@ -37,9 +37,9 @@ impl Digests {
     pub fn start() -> io::Result<Digests> {
         let known = Known::default();
         let (waiting, versions) = sync_channel(WAITING_MAX);
-        let told = known.clone();
+        let digests = known.clone();
         let thread = std::thread::Builder::new().name("paceline-digest".to_owned());
-        thread.spawn(move || compute(&versions, &told))?;
+        thread.spawn(move || compute(&versions, &digests))?;
         Ok(Digests { known, waiting })
     }
 

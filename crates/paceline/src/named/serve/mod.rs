@@ -194,7 +194,7 @@ impl Serve {
         let folder = Folder::new(dir, prefix.clone(), hidden, segment_bytes, freshness, signer)
             .map_err(ServeError::Thread)?;
         let shared = forwarder.shared;
-        let asked = shared.desk.open_service(&prefix, WAITING_MAX);
+        let asked = shared.pending.open_service(&prefix, WAITING_MAX);
         let Some(asked) = asked else { return Err(ServeError::Taken { prefix }) };
         let counts = Arc::new(Counts::default());
         let serving =
@@ -267,7 +267,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.shared.desk.close_service(&self.prefix);
+        self.shared.pending.close_service(&self.prefix);
         // A node that has stopped serves nothing.
         let _ = self.shared.node.command(Command::Unserve(self.prefix.clone()));
     }

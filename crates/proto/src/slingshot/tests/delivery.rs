@@ -191,7 +191,7 @@ fn an_application_that_does_not_drain_is_told_how_much_it_missed() {
     bench.pass(ms(200));
     assert_eq!(bench.told(), ["g0/n1.0 direct", "g0/n1.1 direct", "g0/n1.2 direct"]);
     assert_eq!(bench.count("slingshot_overrun"), 5, "3, 4, 7, and 5 and 6 that were lost");
-    bench.command(Command::Consumed { told: 2 });
+    bench.command(Command::Consumed { events: 2 });
     bench.data(1, 8);
     bench.data(1, 9);
     assert_eq!(bench.told(), ["overrun 5", "g0/n1.8 direct"]);

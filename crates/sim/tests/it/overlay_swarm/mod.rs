@@ -12,7 +12,8 @@ use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{Instant, LinkFaults, Loss, MembershipCommand, NodeId, Payload, Rng};
 use paceline_proto::overlay::{
-    Algorithm, Command, Config, Event, Item, Key, Operation, Outcome as Told, Overlay, Space, Style,
+    Algorithm, Command, Config, Event, Item, Key, Operation, Outcome as KeyOutcome, Overlay, Space,
+    Style,
 };
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
@@ -466,7 +467,7 @@ pub struct Application {
     // The write a writer waits for, and keys without an outcome.
     writing: BTreeMap<NodeId, (u64, usize)>,
     pub is_over: bool,
-    pub answers: Vec<(Instant, NodeId, Key, Told)>,
+    pub answers: Vec<(Instant, NodeId, Key, KeyOutcome)>,
 }
 
 /// Keys of a writer.
@@ -569,7 +570,8 @@ impl<P: Host> Observer<P> for Application {
                 {
                     *left -= outcomes.len();
                     // What became of a write that timed out is not known: it may still happen.
-                    let is_open = |(_, told): &(Key, Told)| matches!(told, Told::Failed(_));
+                    let is_open =
+                        |(_, told): &(Key, KeyOutcome)| matches!(told, KeyOutcome::Failed(_));
                     if outcomes.iter().any(is_open) {
                         self.resting.insert(node, at + Duration::from_secs(10));
                     }

@@ -409,7 +409,7 @@ impl<P: Member> Observer<P> for Application {
         let is_counted = !matches!(event, Event::Sent { .. } | Event::Rejected { .. });
         if let Some(within_ms) = self.consumes_within_ms.filter(|_| is_counted) {
             let after = Duration::from_micros(self.rng.below(within_ms * 1000 + 1).into());
-            reply.command(after, node, Command::Consumed { told: 1 });
+            reply.command(after, node, Command::Consumed { events: 1 });
         }
     }
 }

@@ -43,37 +43,37 @@ struct Open {
 
 /// The pending requests, flows and services.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct PendingExchanges {
     open: Mutex<Open>,
     /// Signals that the operator has added routes.
     pub(super) routes_added: Notify,
 }
 
-impl Desk {
+impl PendingExchanges {
     pub(super) fn expect_answer(&self, id: u64) -> oneshot::Receiver<Outcome> {
-        let (told, answer) = oneshot::channel();
+        let (reply_to, answer) = oneshot::channel();
         let mut open = self.lock();
         if !open.is_closed {
-            open.answers.insert(id, told);
+            open.answers.insert(id, reply_to);
         }
         answer
     }
 
     pub(super) fn expect_report(&self, id: u64) -> oneshot::Receiver<Report> {
-        let (told, report) = oneshot::channel();
+        let (reply_to, report) = oneshot::channel();
         let mut open = self.lock();
         if !open.is_closed {
-            open.reports.insert(id, told);
+            open.reports.insert(id, reply_to);
         }
         report
     }
 
     /// Registers a flow, and returns the queue of its segments. The flow's credit bounds it.
     pub(super) fn expect_flow(&self, flow: u64) -> mpsc::UnboundedReceiver<News> {
-        let (told, news) = mpsc::unbounded_channel();
+        let (reply_to, news) = mpsc::unbounded_channel();
         let mut open = self.lock();
         if !open.is_closed {
-            open.flows.insert(flow, told);
+            open.flows.insert(flow, reply_to);
         }
         news
     }
@@ -90,13 +90,13 @@ impl Desk {
         prefix: &Name,
         waiting_max: usize,
     ) -> Option<mpsc::Receiver<Box<Interest>>> {
-        let (told, asked) = mpsc::channel(waiting_max);
+        let (reply_to, asked) = mpsc::channel(waiting_max);
         let mut open = self.lock();
         if open.services.iter().any(|(held, _)| held == prefix) {
             return None;
         }
         if !open.is_closed {
-            open.services.push((prefix.clone(), told));
+            open.services.push((prefix.clone(), reply_to));
         }
         self.routes_added.notify_one();
         Some(asked)
@@ -113,13 +113,13 @@ impl Desk {
 
     /// Delivers the node's events until it has stopped.
     pub(super) async fn serve(
-        self: Arc<Desk>,
+        self: Arc<PendingExchanges>,
         mut events: Events<Protocol>,
         mut rib: Rib,
         shared: Weak<Shared>,
     ) {
         // The end of `serve` closes all channels, even if this future is dropped with its runtime.
-        let desk = Closing(&self);
+        let pending = Closing(&self);
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
             tokio::select! {
@@ -128,7 +128,7 @@ impl Desk {
                         return;
                     }
                     for event in batch.drain(..) {
-                        desk.0.hand_out(event, &mut rib, &shared);
+                        pending.0.hand_out(event, &mut rib, &shared);
                     }
                 }
                 () = rib.expiry() => rib.expire(&shared),
@@ -170,8 +170,8 @@ impl Desk {
             }
             Event::Unanswered { id, nack } => self.tell_answer(id, Err(nack)),
             Event::Report { id, report } => {
-                if let Some(told) = self.lock().reports.remove(&id) {
-                    let _ = told.send(*report);
+                if let Some(reply_to) = self.lock().reports.remove(&id) {
+                    let _ = reply_to.send(*report);
                 }
             }
         }
@@ -181,18 +181,18 @@ impl Desk {
     fn service(&self, name: &Name) -> Option<mpsc::Sender<Box<Interest>>> {
         let open = self.lock();
         let fitting = open.services.iter().filter(|(prefix, _)| prefix.is_prefix_of(name));
-        fitting.max_by_key(|(prefix, _)| prefix.encoded_len()).map(|(_, told)| told.clone())
+        fitting.max_by_key(|(prefix, _)| prefix.encoded_len()).map(|(_, reply_to)| reply_to.clone())
     }
 
     fn tell_flow(&self, flow: u64, news: News) {
-        if let Some(told) = self.lock().flows.get(&flow) {
-            let _ = told.send(news);
+        if let Some(reply_to) = self.lock().flows.get(&flow) {
+            let _ = reply_to.send(news);
         }
     }
 
     fn tell_answer(&self, id: u64, outcome: Outcome) {
-        if let Some(told) = self.lock().answers.remove(&id) {
-            let _ = told.send(outcome);
+        if let Some(reply_to) = self.lock().answers.remove(&id) {
+            let _ = reply_to.send(outcome);
         }
     }
 
@@ -223,7 +223,7 @@ fn hear(
     let _ = done;
 }
 
-struct Closing<'a>(&'a Desk);
+struct Closing<'a>(&'a PendingExchanges);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
