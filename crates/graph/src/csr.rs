@@ -72,7 +72,11 @@ impl Rows {
         let mut next = offsets.clone();
         for (edge, &end) in ends.iter().enumerate() {
             for (from, to) in ways(end) {
-                assert!(to < vertices, "edge {edge} leads to {to}, of {vertices} vertices");
+                assert!(
+                    to < vertices,
+                    "edge {edge} leads to vertex {to}, but there are only \
+                    {vertices} vertices"
+                );
                 let place = next[from as usize] as usize;
                 next[from as usize] += 1;
                 targets[place] = to;

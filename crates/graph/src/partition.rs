@@ -37,10 +37,10 @@ pub struct Quality {
 #[derive(Debug, Error)]
 pub enum PartitionError {
     /// There are no parts.
-    #[error("0 parts: 1 to 65535 are possible")]
+    #[error("0 parts, expected 1 to 65535")]
     NoParts,
     /// A vertex is in a part that does not exist.
-    #[error("vertex {vertex} is in part {part}, and there are {parts}")]
+    #[error("vertex {vertex} is in part {part}, but there are only {parts} parts")]
     NoSuchPart {
         /// The vertex.
         vertex: usize,
@@ -68,7 +68,10 @@ pub enum PartitionError {
         found: String,
     },
     /// The number of lines is not that of the vertices.
-    #[error("{}: {lines} parts for {vertices} vertices: a line for each is right", path.display())]
+    #[error(
+        "{}: {lines} lines for {vertices} vertices, expected a line for each vertex",
+        path.display()
+    )]
     Count {
         /// The file.
         path: PathBuf,

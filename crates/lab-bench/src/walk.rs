@@ -261,6 +261,6 @@ mod tests {
         };
         assert!(!direct("additional") && !direct("time_s"));
         rows[5].dropped = 1.0;
-        assert!(missed(&orders(&rows, 30)).iter().any(|line| line.contains("drop none")));
+        assert!(missed(&orders(&rows, 30)).iter().any(|line| line.contains("expected none")));
     }
 }

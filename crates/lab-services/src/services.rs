@@ -153,7 +153,7 @@ mod tests {
         let said = reproduction("chian").unwrap_err().to_string();
         assert_eq!(
             said,
-            "nothing to reproduce is called `chian`\n = did you mean `chain`?\n = known: chain, \
+            "there are no figures `chian` to reproduce\n = did you mean `chain`?\n = known: chain, \
              group, overlay, slingshot, mircc, walk"
         );
     }

@@ -151,10 +151,6 @@ all             2        1        0        1            3 of 4
         );
         let said = Tally::of(&figures).sentence();
         assert!(said.starts_with("Of 2 published values 1 lie"), "{said}");
-        assert!(
-            said.ends_with(
-                "Of 4 figures of which nothing was published 3 lie inside our own bands."
-            )
-        );
+        assert!(said.ends_with("Of 4 figures without a published value 3 lie in our own bands."));
     }
 }

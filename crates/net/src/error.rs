@@ -33,8 +33,8 @@ pub enum BindError {
     },
     /// [`Multicast::Native`](crate::Multicast::Native) was asked for and does not work.
     #[error(
-        "no multicast at {addr}: {source}; bind an IPv4 address of an interface that has it, or \
-         send copies (`Multicast::FanOut`, `Multicast::Auto`)"
+        "multicast does not work at {addr}: {source}; bind an IPv4 address of an interface with \
+         multicast, or send copies (`Multicast::FanOut`, `Multicast::Auto`)"
     )]
     Multicast {
         /// The address asked for.
@@ -79,7 +79,7 @@ pub enum StartError {
     #[error(transparent)]
     Face(#[from] FaceError),
     /// No random numbers for the session.
-    #[error("the operating system gives no random numbers: {0}")]
+    #[error("cannot get random numbers from the operating system: {0}")]
     Random(getrandom::Error),
     /// A socket cannot be used from the runtime.
     #[error("cannot register a socket: {0}")]
@@ -94,7 +94,7 @@ pub enum StartError {
 pub enum FaceError {
     /// The address is invalid: its port is 0, it is unspecified, multicast or broadcast, its family
     /// is not that of the node's own, or it is beyond loopback and the node's own is not.
-    #[error("no face at {local} can have the address {addr}")]
+    #[error("a face at {local} cannot have the address {addr}")]
     Address {
         /// The address asked for.
         addr: SocketAddr,
@@ -108,7 +108,7 @@ pub enum FaceError {
         addr: SocketAddr,
     },
     /// There are no numbers left: faces have opened 2^32 times.
-    #[error("no face can open any more: restart the node")]
+    #[error("all face numbers are used: restart the node")]
     NumbersExhausted,
     /// The node has stopped.
     #[error("the node has stopped")]
@@ -119,7 +119,7 @@ pub enum FaceError {
 #[derive(Debug, Error)]
 pub enum TrySubmitError<C> {
     /// The protocol admits nothing more for now: wait with `submit`, or try again later.
-    #[error("the protocol admits nothing more for now")]
+    #[error("the protocol accepts no more data at present")]
     WouldBlock(C),
     /// The node has stopped.
     #[error("the node has stopped")]

@@ -182,7 +182,7 @@ pub enum RosterFault {
         text: String,
     },
     /// The id occurs twice.
-    #[error("member id {id} stands twice: give each member an id of its own")]
+    #[error("member id {id} appears twice: give each member its own id")]
     DuplicateId {
         /// The id.
         id: u32,

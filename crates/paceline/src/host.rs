@@ -16,10 +16,10 @@ pub enum HostError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The operating system gives no random bytes for an id.
-    #[error("no random bytes: {0}")]
+    #[error("cannot get random bytes from the operating system: {0}")]
     Random(getrandom::Error),
     /// Others could not reach the address.
-    #[error("{address} is where this host listens, not where others reach it: say `advertise`")]
+    #[error("{address} is the listening address, which others cannot reach: set `advertise`")]
     Unreachable {
         /// The address.
         address: SocketAddr,

@@ -57,7 +57,7 @@ fn what_cannot_be_written_is_refused_before_anything_is_read() {
     let said = place.error(&["graph", "convert", "missing.tsv", "out.npz"], 2);
     assert!(said.contains("missing.tsv"), "{said}");
     let said = place.error(&["graph", "convert", "small.tsv", "out.metis"], 2);
-    assert!(said.contains("METIS has"), "{said}");
+    assert!(said.contains("METIS "), "{said}");
     let said = place.error(&["graph", "convert", "small.tsv", "out.tsv.zst"], 2);
     assert!(said.contains("zstd can be read, not written"), "{said}");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left of them");
@@ -70,7 +70,10 @@ fn mistakes_in_files_are_named_with_their_line() {
     let said = place.error(&["graph", "stat", "bad.tsv"], 2);
     assert!(said.contains("bad.tsv: line 3: `three 4`"), "{said}");
     place.write("empty.tsv", "");
-    assert!(place.error(&["graph", "stat", "empty.tsv"], 2).contains("empty.tsv: no edges in it"));
+    assert!(place.error(&["graph", "stat", "empty.tsv"], 2).contains(
+        "empty.tsv: the file has no \
+        edges"
+    ));
     let said = place.error(&["graph", "stat", "small.npz", "--columns", "label"], 2);
     assert!(said.contains("--columns is for edge lists"), "{said}");
     done(&place, &["graph", "gen", "rmat", "--scale", "8", "--out", "cut.tsv.gz"]);

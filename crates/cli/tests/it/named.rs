@@ -240,10 +240,10 @@ fn a_producer_registers_by_itself_and_lets_go_when_it_ends() {
         place.error(&["serve", "served", "--prefix", prefix, "--register", "--face", &face], 1)
     };
     let said = registers(&forward(&place, &[]), "/p");
-    assert!(said.contains("does not take registrations"), "{said}");
+    assert!(said.contains("does not accept registrations"), "{said}");
     let apps = forward(&place, &["--accept-registrations", "/apps"]);
     let said = registers(&apps, "/p");
-    assert!(said.contains("403 this prefix cannot be registered here"), "{said}");
+    assert!(said.contains("403 registration of this prefix is not allowed"), "{said}");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn a_registration_does_not_lead_names_away_from_the_operators_route() {
     for prefix in ["/p", "/p/file.bin"] {
         let forged = ["serve", "forged", "--prefix", prefix, "--register", "--face", &face];
         let said = place.error(&forged, 1);
-        assert!(said.contains("403 the operator leads this prefix elsewhere"), "{said}");
+        assert!(said.contains("403 the operator routes this prefix to another face"), "{said}");
     }
     for _ in 0..10 {
         let ran = place.run(&["fetch", "/p/file.bin", "-o", "out", "--face", &face]);
@@ -356,7 +356,7 @@ fn what_is_signed_is_fetched_with_the_key_that_fits() {
     let face = serving.face();
     let fetch = ["fetch", "/p/file.bin", "-o", "out", "--face", &face];
     let said = place.error(&fetch, 1);
-    assert!(said.contains("a key that is not known here") && said.contains("--key"), "{said}");
+    assert!(said.contains("an unknown key") && said.contains("--key"), "{said}");
     let ran = place.run(&[&fetch[..], &["--key", "pub.pem"]].concat());
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(ran.stdout.contains("intact, signed with the key"), "{}", ran.stdout);
@@ -440,7 +440,7 @@ fn what_cannot_be_is_refused_with_what_would_do() {
     refused(&["forward", "--face", "127.0.0.1:1=10"], "no unit");
     refused(&["forward", "--route", "/p"], "PREFIX=HOST:PORT");
     let to_nobody = ["forward", "--bind", "127.0.0.1:0", "--route", "/p=127.0.0.1:1"];
-    refused(&to_nobody, "which is no face");
+    refused(&to_nobody, "which has no face");
     refused(&["forward", "--bind", "127.0.0.1:0", "--headroom", "2"], "headroom is 2");
     refused(&["forward", "--stats", "0s"], "how often");
     refused(&["forward", "--face-allow", "10.1.0.0/8"], "--face-allow");
@@ -467,14 +467,14 @@ fn nobody_and_nothing_there_are_failures() {
     let serving = serve(&place, &[]);
     let face = serving.face();
     let said = place.error(&["fetch", "/p/none", "-o", "x", "--face", &face], 1);
-    assert!(said.contains("there is nothing named /p/none"), "{said}");
+    assert!(said.contains("the producer has no object /p/none"), "{said}");
     let said = place.error(&["fetch", "/p/...../x", "-o", "x", "--face", &face], 1);
     assert!(said.contains("no route leads to"), "{said}");
     // A bound socket that no process reads.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let silent = socket.local_addr().unwrap().to_string();
     let fetch = ["fetch", "/p/f", "-o", "x", "--face", &silent, "--answer-within", "1ms"];
-    assert!(place.error(&fetch, 1).contains("nobody answered for /p/f within"));
+    assert!(place.error(&fetch, 1).contains("no Data for /p/f within"));
     let (ran, pings) = place.json(&["ndn", "ping", "/q", "-c", "1", "--face", &face]);
     assert_eq!((ran.status, &pings["answered"]), (1, &0.into()));
     assert!(pings["pings"][0]["error"].as_str().unwrap().contains("no route"), "{pings}");

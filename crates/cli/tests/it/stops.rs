@@ -213,7 +213,7 @@ fn a_node_that_crashes_is_named() {
         running.measure_for(Duration::from_secs(1));
         kill("KILL", &nodes_of(running.pid())[1].to_string());
         let (_, stderr) = running.ended_with(1);
-        assert!(stderr.contains("the process of n1 ended early: signal: 9"), "{stderr}");
+        assert!(stderr.contains("the process of n1 exited early: signal: 9"), "{stderr}");
     }
 }
 

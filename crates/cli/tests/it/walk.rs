@@ -188,7 +188,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     for (arguments, wrong) in [
         (&["bad.tsv"][..], "bad.tsv: line 3: `3 x`"),
         (&["cut.tsv.gz"], "cut.tsv.gz: damaged or cut off behind line"),
-        (&["empty.tsv"], "empty.tsv: no edges in it"),
+        (&["empty.tsv"], "empty.tsv: the file has no edges"),
         (&["nothing.metis"], "nothing.metis: no vertices"),
         (&["missing.tsv"], "missing.tsv: "),
         (&["small.tsv", "--walks", "0"], "0 is not in 1.."),
@@ -311,12 +311,12 @@ mod resumed {
             assert!(!place.path().join(name).exists());
 
             let said = place.error(&run(&job), 2);
-            assert!(said.contains("an earlier run left it unfinished"), "{said}");
+            assert!(said.contains("an earlier run left the file unfinished"), "{said}");
             assert!(said.contains("--resume goes on with it"), "{said}");
             let resume = [&job[..], &["--resume"]].concat();
             let other = [&resume[..], &["--seed", "9", "--length", "7"]].concat();
             let said = place.error(&run(&other), 2);
-            assert!(said.contains("seed: 1 there, 9 asked for"), "{said}");
+            assert!(said.contains("seed: the journal has 1, this job 9"), "{said}");
             assert!(said.contains("uniform, 80 steps there, uniform, 7 steps asked"), "{said}");
 
             stopped(&place, &resume, name, "-KILL");

@@ -92,7 +92,7 @@ fn a_server_that_is_killed_and_started_again_loses_nothing() {
     let partial = servers.place.path().join("there.txt.partial");
     let begun = Instant::now();
     while fs::metadata(&partial).map_or(0, |file| file.len()) == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written");
+        assert!(begun.elapsed() < Duration::from_secs(60), "refusing to write");
         assert!(child.try_wait().unwrap().is_none(), "it was over too soon");
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -134,7 +134,7 @@ impl<'a> Corpus<'a> {
         earlier: Earlier,
     ) -> Result<Corpus<'a>, FileError> {
         if !format.is_text() || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gz")) {
-            let wrong = "only text and CSV that is not compressed can be written in several runs";
+            let wrong = "only uncompressed text and CSV can be resumed";
             return Err(FileError::content(path, wrong));
         }
         let mut file = PartialFile::open(path, origin, earlier)?;
@@ -157,7 +157,7 @@ impl<'a> Corpus<'a> {
     ///
     /// If walks are missing between those of the file and these.
     pub fn append(&mut self, paths: &Paths) -> Result<(), FileError> {
-        assert!(paths.first() <= self.walks, "walks from {} on are missing", self.walks);
+        assert!(paths.first() <= self.walks, "the walks from number {} on are missing", self.walks);
         let ids = self.ids;
         let begin = (self.walks - paths.first()).min(paths.len() as u64) as usize;
         self.walks = self.walks.max(paths.first() + paths.len() as u64);

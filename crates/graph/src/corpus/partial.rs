@@ -155,14 +155,17 @@ impl Write for PartialFile {
 impl Journal {
     fn parse(path: &Path, text: &[u8]) -> Result<Journal, FileError> {
         let wrong = |what: String| {
-            let wrong = format!("it is no journal of a file of walks ({what}): remove it to begin");
+            let wrong = format!(
+                "not a journal of a file of walks ({what}): remove it to start \
+                over"
+            );
             FileError::content(path, wrong)
         };
         let journal: Journal =
             serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
         match journal.version {
             VERSION => Ok(journal),
-            version => Err(wrong(format!("version {version}, and {VERSION} is known"))),
+            version => Err(wrong(format!("version {version}; this build reads {VERSION}"))),
         }
     }
 
@@ -175,13 +178,18 @@ impl Journal {
             .into_iter()
             .map(|name| (name, value(&self.origin, name), value(origin, name)))
             .filter(|(_, there, asked)| there != asked)
-            .map(|(name, there, asked)| format!("{name}: {there} there, {asked} asked for"))
+            .map(|(name, there, asked)| {
+                format!("{name}: the journal has {there}, this job {asked}")
+            })
             .collect();
         if differing.is_empty() {
             return Ok(());
         }
         let differing = differing.join("; ");
-        let wrong = format!("it is of other walks, and cannot go on with these. {differing}");
+        let wrong = format!(
+            "the journal belongs to another job, which this job cannot resume. \
+            {differing}"
+        );
         Err(FileError::content(partial, wrong))
     }
 }
@@ -199,7 +207,7 @@ fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
     if length < journal.bytes {
         let bytes = journal.bytes;
         let wrong = format!(
-            "it has {length} bytes, and its journal says {bytes}: remove both to begin anew"
+            "the file has {length} bytes, and its journal says {bytes}: remove both to start over"
         );
         return Err(FileError::content(partial, wrong));
     }
@@ -207,7 +215,7 @@ fn claim(partial: &Path, journal: &Journal) -> Result<File, FileError> {
     Ok(file)
 }
 
-const TAKEN: &str = "another process is writing it";
+const TAKEN: &str = "another process is writing to the file";
 
 /// True if this process holds the lock now.
 fn is_free(file: &File) -> bool {

@@ -189,7 +189,7 @@ fn a_file_written_in_several_runs_is_that_of_one() {
                 assert_eq!(kept, folder.path().join(format!("{name}.partial")));
             }
             let refused = open(Earlier::Refuse).err().unwrap().to_string();
-            assert!(refused.contains("an earlier run left it unfinished"), "{refused}");
+            assert!(refused.contains("an earlier run left the file unfinished"), "{refused}");
             corpus = open(Earlier::Resume).unwrap();
             assert!(corpus.walks() > begun || runs == 1);
         }
@@ -214,11 +214,15 @@ fn a_file_goes_on_with_its_own_walks_only() {
     paths.push(&[2]);
     corpus.append(&paths).unwrap();
     let said = |path: &Path, seed: &str| open(path, seed).err().unwrap().to_string();
-    assert!(said(&path, "1").ends_with("x.txt.partial: another process is writing it"));
+    assert!(said(&path, "1").ends_with("x.txt.partial: another process is writing to the file"));
     let again = Corpus::resumable(&path, Format::Text, &ids, &origin("1"), Earlier::Refuse);
-    assert!(again.err().unwrap().to_string().ends_with("another process is writing it"));
+    assert!(again.err().unwrap().to_string().ends_with("another process is writing to the file"));
     corpus.suspend().unwrap();
-    assert!(said(&path, "2").contains("seed: 1 there, 2 asked for"), "{}", said(&path, "2"));
+    assert!(
+        said(&path, "2").contains("seed: the journal has 1, this job 2"),
+        "{}",
+        said(&path, "2")
+    );
     assert_eq!(open(&path, "1").unwrap().walks(), 2);
     let partial = folder.path().join("x.txt.partial");
     assert_eq!(std::fs::read_to_string(&partial).unwrap(), "0 1 2\n2\n");
@@ -230,7 +234,7 @@ fn a_file_goes_on_with_its_own_walks_only() {
     assert!(said(&path, "1").contains("it is no journal of a file of walks (missing field"));
     for name in ["x.txt.gz", "x.parquet"] {
         let said = said(Path::new(name), "1");
-        assert!(said.contains("only text and CSV that is not compressed"), "{said}");
+        assert!(said.contains("only uncompressed text and CSV"), "{said}");
     }
 }
 

@@ -19,7 +19,7 @@ pub enum FileError {
         source: std::io::Error,
     },
     /// Compressed data is damaged or ends too early.
-    #[error("{}: damaged or cut off behind line {line}: {source}", path.display())]
+    #[error("{}: damaged or truncated after line {line}: {source}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -49,15 +49,15 @@ pub enum FileError {
         wrong: String,
     },
     /// The file is empty.
-    #[error("{}: no edges in it", path.display())]
+    #[error("{}: the file has no edges", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// An earlier run left an unfinished file, which must not be overwritten.
     #[error(
-        "{}: an earlier run left it unfinished: go on with it, or remove it and its journal, .json \
-         behind its name",
+        "{}: an earlier run left the file unfinished: resume that run, or remove the file and its \
+         journal, which has the same name and .json",
         path.display()
     )]
     Unfinished {

@@ -46,7 +46,7 @@ impl Ids {
     pub fn id(&self, vertex: Vertex) -> u64 {
         match &self.0 {
             Kind::Identity(vertices) => {
-                assert!(vertex < *vertices, "vertex {vertex} of {vertices}");
+                assert!(vertex < *vertices, "there is no vertex {vertex} among {vertices}");
                 vertex.into()
             }
             Kind::Sorted(ids) => ids[vertex as usize],
@@ -154,7 +154,10 @@ impl Loose {
         };
         let vertices = ranks.len();
         if vertices > Graph::VERTICES_MAX {
-            let wrong = format!("{vertices} different ids: {} are possible", Graph::VERTICES_MAX);
+            let wrong = format!(
+                "{vertices} different ids, more than the maximum of {}",
+                Graph::VERTICES_MAX
+            );
             return Err(FileError::content(path, wrong));
         }
         let mut ends: Vec<(Vertex, Vertex)> = Vec::with_capacity(self.edges);

@@ -18,8 +18,8 @@ use crate::csr::{self, Rows};
 /// Bytes of a line: the row of a vertex of thirty million edges.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
-const HEADING: &str = "a METIS file begins with the numbers of vertices and edges, and perhaps a \
-                       format of three binary digits and a number of vertex weights";
+const HEADING: &str = "expected a METIS header: the numbers of vertices and edges, and optionally \
+                       a format of three binary digits and a number of vertex weights";
 
 /// What the first line says.
 struct Heading {
@@ -62,18 +62,18 @@ pub fn read(path: &Path, plain: Plain, options: csr::Options) -> Result<NamedGra
     let Heading { vertices, edges, skipped, is_weighted } = heading;
     if vertices > Graph::VERTICES_MAX {
         let most = Graph::VERTICES_MAX;
-        return Err(text.fault(format!("{vertices} vertices, where {most} are possible")));
+        return Err(text.fault(format!("{vertices} vertices, more than the maximum of {most}")));
     }
     let mut rows = Rows { offsets: vec![0], ..Rows::default() };
     let mut weights = is_weighted.then(Vec::new);
     for vertex in 0..vertices {
         if !text.next()? {
-            let wrong = format!("it has {vertex} rows for the {vertices} vertices it speaks of");
+            let wrong = format!("{vertex} rows, where the header declares {vertices} vertices");
             return Err(FileError::content(path, wrong));
         }
         let mut numbers = words(&text.bytes);
         if numbers.by_ref().take(skipped).count() < skipped {
-            return Err(text.fault(format!("{skipped} numbers of the vertex come first")));
+            return Err(text.fault(format!("expected {skipped} vertex numbers before the edges")));
         }
         while let Some(word) = numbers.next() {
             match whole(word) {
@@ -94,12 +94,15 @@ pub fn read(path: &Path, plain: Plain, options: csr::Options) -> Result<NamedGra
     }
     while text.next()? {
         if words(&text.bytes).next().is_some() {
-            return Err(text.fault(format!("a row beyond those of the {vertices} vertices")));
+            return Err(text.fault(format!("a row after those of all {vertices} vertices")));
         }
     }
     let found = rows.targets.len() as u64;
     if Some(found) != edges.checked_mul(2) {
-        let wrong = format!("it speaks of {edges} edges, each at both ends, and has {found} ends");
+        let wrong = format!(
+            "the header declares {edges} edges, each listed at both ends, and the \
+            rows have {found} ends"
+        );
         return Err(FileError::content(path, wrong));
     }
     rows.weights = weights;
@@ -164,26 +167,31 @@ pub fn write(path: &Path, named: &NamedGraph, out: &mut impl Write) -> Result<()
         let begin = offsets[vertex as usize] as usize;
         for (edge, &to) in (begin..).zip(row) {
             if to == vertex {
-                return refused(format!("METIS has no self-loops, and vertex {vertex} has one"));
+                return refused(format!("METIS excludes self-loops, and vertex {vertex} has one"));
             }
             // The edge back, at its place among the other one's.
             let back = graph.row_of(to).targets.partition_point(|&other| other < vertex);
             let back = offsets[to as usize] as usize + back;
             let is_last = back as u64 >= offsets[to as usize + 1];
             if is_last || graph.targets()[back] != vertex {
-                let wrong =
-                    format!("METIS has undirected graphs, and {vertex} to {to} has no edge back");
+                let wrong = format!(
+                    "METIS files are undirected graphs, and the edge from {vertex} to {to} \
+                        has no reverse edge"
+                );
                 return refused(wrong);
             }
             if row.get(edge - begin + 1) == Some(&to) {
-                return refused(format!("METIS has no duplicates, and {vertex} to {to} is one"));
+                return refused(format!(
+                    "METIS excludes duplicate edges, and the edge from {vertex} \
+                    to {to} is one"
+                ));
             }
             let Some(weights) = weights else { continue };
             if weights[edge] != weights[back] || weights[edge].fract() != 0.0 {
                 let (there, back) = (weights[edge], weights[back]);
                 return refused(format!(
-                    "METIS has whole weights, the same both ways; {vertex} to {to} is {there} and \
-                     {back}"
+                    "METIS weights are whole numbers, equal in both directions; the edge from \
+                     {vertex} to {to} has {there} and {back}"
                 ));
             }
         }

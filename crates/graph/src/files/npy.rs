@@ -43,7 +43,7 @@ impl<R: Read> Array<R> {
         let mut head = [0; 8];
         entries.read_exact(&mut head)?;
         if head[..6] != *b"\x93NUMPY" {
-            return Err(wrong("it does not begin as arrays of NumPy do"));
+            return Err(wrong("the file does not begin with the magic bytes of a NumPy array"));
         }
         let length = match head[6] {
             1 => {
@@ -56,10 +56,12 @@ impl<R: Read> Array<R> {
                 entries.read_exact(&mut length)?;
                 u32::from_le_bytes(length) as usize
             }
-            version => return Err(wrong(format!("format {version}: 1 to 3 can be read"))),
+            version => {
+                return Err(wrong(format!("format version {version}: this build reads 1 to 3")));
+            }
         };
         if length > HEADER_BYTES_MAX {
-            return Err(wrong(format!("a header of {length} bytes")));
+            return Err(wrong(format!("the header has {length} bytes")));
         }
         let mut header = vec![0; length];
         entries.read_exact(&mut header)?;
@@ -82,14 +84,22 @@ impl<R: Read> Array<R> {
         // Both are ASCII for all that is asked here, `U` in four bytes each.
         let is_text = self.descr.contains(['S', 'U']);
         let letters = bytes.iter().filter(|&&byte| byte != 0).map(|&byte| char::from(byte));
-        is_text.then(|| letters.collect()).ok_or_else(|| wrong("it is no text"))
+        is_text.then(|| letters.collect()).ok_or_else(|| wrong("it is not text"))
     }
 
     /// All entries as whole numbers.
     pub fn wholes<T: TryFrom<i128>>(self) -> io::Result<Vec<T>> {
         self.convert(|number| match number {
-            Number::Whole(whole) => T::try_from(whole).map_err(|_| wrong(format!("{whole} in it"))),
-            Number::Real(real) => Err(wrong(format!("{real} in it, where whole numbers belong"))),
+            Number::Whole(whole) => T::try_from(whole).map_err(|_| {
+                wrong(format!(
+                    "the entries are \
+                {whole}"
+                ))
+            }),
+            Number::Real(real) => Err(wrong(format!(
+                "the entries are {real}, expected whole \
+                numbers"
+            ))),
         })
     }
 
@@ -103,7 +113,10 @@ impl<R: Read> Array<R> {
 
     fn convert<T>(mut self, entry: impl Fn(Number) -> io::Result<T>) -> io::Result<Vec<T>> {
         let entry_type = Type::parse(&self.descr).ok_or_else(|| {
-            wrong(format!("entries are `{}`: whole and real numbers can be read", self.descr))
+            wrong(format!(
+                "the entries have the type `{}`, expected whole or real numbers",
+                self.descr
+            ))
         })?;
         let count = self.count()?;
         // Memory grows with the entries read: the header may be wrong.
@@ -122,7 +135,7 @@ impl<R: Read> Array<R> {
         // Reading up to the end makes the archive compare its checksum.
         match self.entries.read(&mut [0])? {
             0 => Ok(entries),
-            _ => Err(wrong(format!("more than the {count} entries that its header speaks of"))),
+            _ => Err(wrong(format!("more entries than the {count} that the header declares"))),
         }
     }
 }

@@ -23,28 +23,27 @@ pub fn read(
     file: impl Read + Seek,
     options: csr::Options,
 ) -> Result<NamedGraph, FileError> {
-    let mut archive = ZipArchive::new(file).map_err(|error| {
-        FileError::content(path, format!("it is no archive of arrays: {error}"))
-    })?;
+    let mut archive = ZipArchive::new(file)
+        .map_err(|error| FileError::content(path, format!("not an archive of arrays: {error}")))?;
     let refused = |wrong: String| Err(FileError::content(path, wrong));
     let format = with(path, &mut archive, "format", |array| array.text())?;
     if let Some(format) = format.filter(|format| format != "csr") {
-        return refused(format!("a matrix in the form `{format}`: `csr` is right"));
+        return refused(format!("a matrix in the format `{format}`, expected `csr`"));
     }
     let missing =
-        |name: &str| FileError::content(path, format!("there is no array `{name}` in it"));
+        |name: &str| FileError::content(path, format!("the archive has no array `{name}`"));
     let shape: Option<Vec<u64>> = with(path, &mut archive, "shape", |array| array.wholes())?;
     let shape = shape.ok_or_else(|| missing("shape"))?;
     let vertices = match shape[..] {
         [rows, columns] if rows == columns => rows,
-        _ => return refused(format!("a matrix of shape {shape:?}: a graph's is square")),
+        _ => return refused(format!("a matrix of shape {shape:?}, expected a square matrix")),
     };
     let offsets: Option<Vec<u64>> = with(path, &mut archive, "indptr", |array| array.wholes())?;
     let offsets = offsets.ok_or_else(|| missing("indptr"))?;
     if Some(offsets.len() as u64) != vertices.checked_add(1) {
         let found = offsets.len();
         return refused(format!(
-            "`indptr` has {found} entries for {vertices} rows: one more is right"
+            "`indptr` has {found} entries for {vertices} rows, expected one more than rows"
         ));
     }
     let targets: Option<Vec<u32>> = with(path, &mut archive, "indices", |array| array.wholes())?;
@@ -55,7 +54,10 @@ pub fn read(
         && offsets.windows(2).all(|pair| pair[0] <= pair[1])
         && offsets.last() == Some(&(edges as u64));
     if !are_offsets {
-        return refused(format!("`indptr` does not ascend from 0 to the {edges} of `indices`"));
+        return refused(format!(
+            "`indptr` does not ascend from 0 to {edges}, the length of \
+            `indices`"
+        ));
     }
     let weights =
         with(path, &mut archive, "data", |array| array.reals())?.ok_or_else(|| missing("data"))?;
@@ -63,7 +65,9 @@ pub fn read(
     let label_count = labels.as_ref().map_or(edges, Vec::len);
     for (name, count) in [("data", weights.len()), ("labels", label_count)] {
         if count != edges {
-            return refused(format!("`{name}` has {count} entries for {edges} of `indices`"));
+            return refused(format!(
+                "`{name}` has {count} entries, expected {edges} as in `indices`"
+            ));
         }
     }
     let ids = with(path, &mut archive, "ids", |array| array.wholes())?;
@@ -72,7 +76,7 @@ pub fn read(
         Some(ids) => ids.filter(|ids| ids.len() as u64 == vertices),
     };
     let Some(ids) = ids else {
-        return refused(format!("`ids` are not {vertices} that ascend, below 2^32 of them"));
+        return refused(format!("`ids` are not {vertices} ascending numbers, fewer than 2^32"));
     };
     let weights = weights.iter().any(|&weight| weight != 1.0).then_some(weights);
     let mut rows = Rows { offsets, targets, weights, labels };

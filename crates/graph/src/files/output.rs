@@ -33,7 +33,8 @@ impl NewFile {
     pub fn create(path: &Path) -> Result<NewFile, FileError> {
         let ends_in = |end| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(end));
         if ends_in("zst") {
-            let wrong = "zstd can be read, not written: a name in `.gz` or without is possible";
+            let wrong = "zstd can be read, not written: use a name that ends in `.gz`, or no \
+                compression";
             return Err(FileError::content(path, wrong));
         }
         let out = BufWriter::with_capacity(WRITE_BYTES, temporary(path)?);
@@ -84,8 +85,7 @@ impl Write for NewFile {
 pub fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let refused = || {
-        let wrong = "this is a symbolic link, and nothing is written through one: remove it, or \
-                     name another file";
+        let wrong = "refusing to write through a symbolic link: remove it, or name another file";
         io::Error::new(io::ErrorKind::InvalidInput, wrong)
     };
     #[cfg(unix)]

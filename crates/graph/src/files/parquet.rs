@@ -37,7 +37,7 @@ pub fn read(
     let missing = |name: &str| {
         let found: Vec<String> = columns.iter().map(|column| column.path().string()).collect();
         let found = found.join("`, `");
-        FileError::content(path, format!("there is no column `{name}`, only `{found}`"))
+        FileError::content(path, format!("there is no column `{name}`; the columns are `{found}`"))
     };
     let source = place("source").ok_or_else(|| missing("source"))?;
     let target = place("target").ok_or_else(|| missing("target"))?;
@@ -133,7 +133,7 @@ impl Values {
             Values::Wide(numbers) => {
                 numbers.into_iter().enumerate().map(|(e, number)| id(e, number)).collect()
             }
-            Values::Real(_) => Err((0, "real numbers are no ids".into())),
+            Values::Real(_) => Err((0, "expected whole numbers as ids".into())),
         }
     }
 
@@ -174,7 +174,7 @@ fn all<T: DataType>(
     }
     if values.len() != records || records != rows {
         let found = values.len();
-        return Err(ParquetError::General(format!("{found} entries in {rows} rows of a column")));
+        return Err(ParquetError::General(format!("a column has {found} entries in {rows} rows")));
     }
     Ok(values)
 }
@@ -311,16 +311,19 @@ mod tests {
         assert_eq!((named.ids.id(0), named.ids.id(1)), (2, 4));
         assert_eq!((named.graph.targets(), named.weights), (&[1][..], Some(vec![3.0])));
         let wrong = read_file(&[(source, Some(1))]).unwrap_err();
-        assert_eq!(wrong, "x.parquet: there is no column `target`, only `source`");
+        assert_eq!(wrong, "x.parquet: there is no column `target`; the columns are `source`");
         let wrong = read_file(&[(source, None), (target, Some(1))]).unwrap_err();
-        assert!(wrong.contains("0 entries in 1 rows of a column"), "{wrong}");
+        assert!(wrong.contains("a column has 0 entries in 1 rows"), "{wrong}");
         let wrong = read_file(&[(source, Some(-5)), (target, Some(1))]).unwrap_err();
         assert!(wrong.contains("row 0, column `source`: `-5` is not an id"), "{wrong}");
         let weight = ("required int64 weight", Some(-2));
         let wrong = read_file(&[(source, Some(5)), (target, Some(1)), weight]).unwrap_err();
         assert!(wrong.contains("row 0, column `weight`: `-2` is not a weight"), "{wrong}");
         let real = ("required double target", Some(1));
-        assert!(read_file(&[(source, Some(5)), real]).unwrap_err().contains("are no ids"));
+        assert!(read_file(&[(source, Some(5)), real]).unwrap_err().contains(
+            "expected whole \
+            numbers as ids"
+        ));
     }
 
     #[test]

@@ -111,8 +111,8 @@ fn wrong_lines_are_named_with_what_would_be_right() {
         let found = refused(format!("0 1 2\n0 1 {wrong}\n").as_bytes());
         assert_eq!(found, format!("x.txt: line 2: `0 1 {wrong}`: `{wrong}` {weight}"));
     }
-    assert_eq!(refused(b""), "x.txt: no edges in it");
-    assert_eq!(refused(b"# nothing\n\n"), "x.txt: no edges in it");
+    assert_eq!(refused(b""), "x.txt: the file has no edges");
+    assert_eq!(refused(b"# nothing\n\n"), "x.txt: the file has no edges");
     let long = refused(&[b"0 ".as_slice(), &[b'1'; 500]].concat());
     assert!(long.chars().count() < 250, "{long}");
     let missing = read(Path::new("/nonexistent/x"), &Options::default()).unwrap_err();
@@ -185,15 +185,18 @@ fn metis_counts_that_do_not_fit_are_refused() {
     assert!(refused(b"two\n").contains("line 1: `two`: a METIS file begins with the numbers"));
     assert!(refused(b"2 1 2\n").contains("begins with"));
     assert!(refused(b"3 1\n2\n1\n").contains("it has 2 rows for the 3 vertices"));
-    assert!(refused(b"2 2\n2\n1\n").contains("it speaks of 2 edges, each at both ends, and has 2"));
+    assert!(refused(b"2 2\n2\n1\n").contains(
+        "the header declares 2 edges, each listed at both \
+        ends, and the rows have 2"
+    ));
     assert!(refused(b"2 1\n2\n1\n1\n").contains("line 4: `1`: a row beyond those of the 2"));
     assert!(refused(b"2 1\n3\n1\n").contains("line 2: `3`: `3` is not a vertex: expected 1 to 2"));
     assert!(refused(b"2 1\n0\n1\n").contains("`0` is not a vertex"));
     assert!(refused(b"2 1 1\n2\n1 7\n").contains("line 2: `2`: the last edge's weight is missing"));
     assert!(refused(b"2 1 1\n2 -1\n1 7\n").contains("`-1` is not a weight"));
-    assert!(refused(b"2 1 10\n\n1 2\n").contains("1 numbers of the vertex come first"));
+    assert!(refused(b"2 1 10\n\n1 2\n").contains("expected 1 vertex numbers before the edges"));
     assert!(refused(b"9999999999 1\n").contains("where 4294967295 are possible"));
-    assert_eq!(refused(b"% only\n"), "x.graph: no edges in it");
+    assert_eq!(refused(b"% only\n"), "x.graph: the file has no edges");
 }
 
 fn npz(arrays: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
@@ -223,7 +226,7 @@ fn an_npz_that_is_no_graph_is_refused() {
     let right = parse("x.npz", &npz(&[format, shape, indptr, indices, data])).unwrap();
     assert_eq!((edges_of(&right), right.weights), (vec![(0, 0), (0, 1)], Some(vec![3.0, 1.0])));
     let refused = |arrays: &[(&str, &str, &str, &[u8])]| parse("x.npz", &npz(arrays)).unwrap_err();
-    assert_eq!(refused(&[format, indptr]), "x.npz: there is no array `shape` in it");
+    assert_eq!(refused(&[format, indptr]), "x.npz: the archive has no array `shape`");
     assert!(refused(&[shape, indptr, data]).contains("no array `indices`"));
     assert!(refused(&[shape, indptr, indices]).contains("no array `data`"));
     let csc = ("format", "|S3", "()", &b"csc"[..]);
@@ -242,7 +245,7 @@ fn an_npz_that_is_no_graph_is_refused() {
     assert!(refused(&[shape, indptr, indices, negative]).contains("weighs -1"));
     let lying = ("indices", "|i1", "(3,)", &[1, 0][..]);
     assert!(refused(&[shape, indptr, lying, data]).contains("array `indices`: "));
-    assert!(parse("x.npz", b"PK").unwrap_err().contains("no archive of arrays"));
+    assert!(parse("x.npz", b"PK").unwrap_err().contains("not an archive of arrays"));
     let ids = ("ids", "|u1", "(2,)", &[7, 7][..]);
     assert!(refused(&[shape, indptr, indices, data, ids]).contains("`ids` are not 2 that ascend"));
 }
@@ -262,7 +265,7 @@ fn what_metis_cannot_hold_is_refused() {
     assert!(refused("0 1\n1 0\n1 1\n").contains("vertex 1 has one"));
     assert!(refused("0 1\n0 1\n1 0\n1 0\n").contains("0 to 1 is one"));
     assert!(refused("0 1 2\n1 0 3\n").contains("0 to 1 is 2 and 3"));
-    assert!(refused("0 1 0.5\n1 0 0.5\n").contains("whole weights"));
+    assert!(refused("0 1 0.5\n1 0 0.5\n").contains("weights are whole numbers"));
 }
 
 #[test]
@@ -310,7 +313,7 @@ fn written_and_read(named: &NamedGraph, name: &str) -> NamedGraph {
     read(&path, &Options::default()).unwrap()
 }
 
-/// As METIS has them: undirected, whole weights, names from 0.
+/// As METIS has them: undirected, weights are whole numbers, names from 0.
 fn undirected(named: &NamedGraph) -> NamedGraph {
     let edges = csr::Options { undirected: true, dedupe: true, drop_self_loops: true };
     let graph = &named.graph;

@@ -43,7 +43,7 @@ impl Blocks {
         let blocks = sizes.len();
         let matrix = |found: String| GenerateError::Matrix { blocks, found };
         if probabilities.len() != blocks {
-            return Err(matrix(format!("it has {} rows", probabilities.len())));
+            return Err(matrix(format!("the matrix has {} rows", probabilities.len())));
         }
         for (a, row) in probabilities.iter().enumerate() {
             if row.len() != blocks {

@@ -13,20 +13,20 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GenerateError {
     /// No vertices, or more than a graph can number.
-    #[error("{0} vertices: 1 to {max} are possible", max = Graph::VERTICES_MAX)]
+    #[error("{0} vertices, expected 1 to {max}", max = Graph::VERTICES_MAX)]
     Vertices(u64),
     /// An edge probability that is not between 0 and 1.
     #[error("{0} is not a probability: expected 0 to 1")]
     Probability(String),
     /// The sum of RMAT's four probabilities is not 1.
-    #[error("the probabilities of the quadrants sum up to {0}: 1 is right")]
+    #[error("the probabilities of the quadrants add up to {0}, expected 1")]
     Quadrants(String),
     /// RMAT of a scale out of range.
-    #[error("scale {0}: 0 to 31 is possible")]
+    #[error("scale {0}, expected 0 to 31")]
     Scale(u32),
     /// The matrix does not match the blocks.
     #[error(
-        "{blocks} blocks want a symmetric matrix of {blocks} x {blocks} probabilities: {found}"
+        "{blocks} blocks need a symmetric matrix of {blocks} x {blocks} probabilities: {found}"
     )]
     Matrix {
         /// How many blocks there are.

@@ -31,10 +31,10 @@ pub enum JobError {
     #[error(transparent)]
     Kind(#[from] KindError),
     /// The source of a walk is not a vertex of the graph.
-    #[error("a walk is to begin at vertex {0}, and there are {1}")]
+    #[error("a walk starts at vertex {0}, but there are only {1} vertices")]
     Source(Vertex, u32),
     /// All paths at once exceed the largest array.
-    #[error("paths of {0} vertices in all cannot be kept at once: take them in blocks")]
+    #[error("paths of {0} vertices in total do not fit memory at once: read them in blocks")]
     TooLong(u128),
 }
 

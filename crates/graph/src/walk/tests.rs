@@ -277,7 +277,7 @@ fn a_job_that_cannot_be_is_refused() {
     assert!(job(&Kind::Uniform, Length::Steps(2 << 20)).unwrap_err().contains("1048576"));
     let job = Job::new(&graph, &Kind::Uniform, Length::Steps(1), 1).unwrap();
     let refused = job.with_sources(&[0, 1]).map(|_| ()).unwrap_err();
-    assert_eq!(refused.to_string(), "a walk is to begin at vertex 1, and there are 1");
+    assert_eq!(refused.to_string(), "a walk starts at vertex 1, but there are only 1 vertices");
     // An edge of each vertex to itself: 600 x 2^32 x 2^20 vertices.
     let loops = Graph::new((0..=600).collect(), (0..600).collect()).unwrap();
     let job = Job::new(&loops, &Kind::Uniform, Length::Steps(1 << 20), 1).unwrap();

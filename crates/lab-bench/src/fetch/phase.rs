@@ -212,7 +212,7 @@ mod tests {
         assert!(missed(Some(14.0), &[7.3, 6.7], &both).is_empty());
         assert_eq!(
             missed(Some(14.0), &[7.4, 6.6], &both),
-            ["consumers are 10.8 % apart, and may be 10 %"]
+            ["rates of consumers differ by 10.8 %, more than 10 %"]
         );
         assert!(missed(Some(14.0), &[9.6, 4.8], &[10e6, 5e6]).is_empty(), "of what is theirs");
         assert_eq!(missed(Some(14.0), &[0.0, 0.0], &both).len(), 1);

@@ -159,7 +159,7 @@ fn incast(figures: &[Figure]) -> Option<Section> {
         of(topology).into_iter().map(|(size, figure)| (size, figure.measured)).collect()
     };
     let x = || Axis::new("buffer of a port", "KiB").with_log();
-    let rate = Plot::new("All send over TCP", x(), Axis::new("told a member", "MB/s"))
+    let rate = Plot::new("All send over TCP", x(), Axis::new("delivered at each member", "MB/s"))
         .with_line("N-1", points("unicast"))
         .with_line("chain", points("chain"));
     let gap = Plot::new("Chain over N-1", x(), Axis::new("", "times"))
@@ -238,7 +238,7 @@ impl Curves {
                 _ => "All send, 1 Gbit/s",
             };
             let x = Axis::new("members", "").with_log();
-            let mut plot = Plot::new(title, x, Axis::new("told a member", "MB/s"));
+            let mut plot = Plot::new(title, x, Axis::new("delivered at each member", "MB/s"));
             let mut limits: Vec<(f64, f64)> = Vec::new();
             for topology in Topology::ALL.map(Topology::name) {
                 let Some(points) = self.points.get(&(senders, topology)) else { continue };

@@ -51,7 +51,7 @@ impl Tree {
                 grouping => format!("One bundle, {}", grouping.name()),
             };
             let x = Axis::new("hops", "");
-            let y = Axis::new("place on the ring", "").with_range(0.0, 1.0);
+            let y = Axis::new("position on the ring", "").with_range(0.0, 1.0);
             let arrows = hops.iter().flat_map(|&&(_, left, from, to, _)| {
                 let made = f64::from(ttl.saturating_sub(left));
                 [(made, self.place(from)), (made + 1.0, self.place(to))]

@@ -219,7 +219,7 @@ mod tests {
             (&["workload.rate=0/s"], "0.001/s to 1000000/s"),
             (&["workload.size=1200B"], "\"20B\" to \"1091B\""),
             (&["topology.datagram=1100B"], "\"20B\" to \"991B\""),
-            (&["duration=1s"], "nothing to judge"),
+            (&["duration=1s"], "no packets to measure"),
             (&["protocol.kind=srm", "protocol.r=8"], "unknown key `r`"),
             (&["protocol.kind=srm", "protocol.distance=0s"], "distance"),
             (

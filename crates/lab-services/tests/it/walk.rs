@@ -133,7 +133,7 @@ fn every_band_holds_at_quick_size_and_totals_of_other_sizes_have_no_published_va
             assert!(figure.paper.is_none() && figure.note.contains("published"), "{figure:?}");
         }
     }
-    assert!(find("walk/e1/rq-sleep1/time-s").note.starts_with("calibrated, no result"));
+    assert!(find("walk/e1/rq-sleep1/time-s").note.starts_with("calibrated, not a result"));
     let ratios = figures.iter().filter(|figure| figure.id.starts_with("walk/e1/ratio/"));
     let ratios: Vec<_> = ratios.collect();
     assert_eq!(ratios.len(), 10);
@@ -208,7 +208,7 @@ fn what_cannot_work_is_said_with_key_and_remedy() {
         (&["walks=0"], "`walks` is out of range"),
         (&["walk=hop"], r#"accepted: "uniform", "node2vec", "restart""#),
         (&["protocol.second=8"], "unknown key `second`"),
-        (&["duration=1s", "walks=1000"], "not all walks were done"),
+        (&["duration=1s", "walks=1000"], "walks were unfinished"),
     ] {
         let scenario = load("walk/e1", sets);
         let error = paceline_lab_services::simulate(&scenario, 1).unwrap_err();

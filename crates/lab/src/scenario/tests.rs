@@ -376,7 +376,7 @@ fn overrides_are_blamed_by_name() {
     assert_said(
         said_of(GOOD, &["sparkle=8"]),
         r#"from --set sparkle=8: no table of the scenario has a key `sparkle`
- = a key that the file does not mention needs its table: `protocol.sparkle`"#,
+ = the key with its table, where the file does not mention it: `protocol.sparkle`"#,
     );
     assert_said(
         said_of(GOOD, &["nodes"]),
@@ -397,7 +397,7 @@ fn unknown_scenarios_and_missing_files_are_named() {
     assert_said(
         said("ten"),
         &format!(
-            r#"no scenario is called `ten`
+            r#"there is no scenario `ten`
  = did you mean `chain/ten`?
  = scenarios: {known}
  = or a file whose name ends in .toml"#
@@ -516,8 +516,8 @@ fn streams_as_tcp_need_a_star_and_their_keys_need_them() {
     assert_eq!(set(&["streams=tcp"]), "fine");
     assert_eq!(set(&["streams=tcp", "port_buffer=64KiB", "congestion=reno"]), "fine");
     for (sets, part) in [
-        (&["port_buffer=64KiB"][..], "`port_buffer` is of streams that behave as TCP"),
-        (&["congestion=reno"], "`congestion` is of streams that behave as TCP"),
+        (&["port_buffer=64KiB"][..], "`port_buffer` applies only to streams that behave as TCP"),
+        (&["congestion=reno"], "`congestion` applies only to streams that behave as TCP"),
         (&["streams=tcp", "port_buffer=1KiB"], "`port_buffer` is out of range: 1024 bytes"),
         (&["streams=tcp", "topology.kind=mesh"], "needs the ports of a switch"),
     ] {

@@ -166,7 +166,7 @@ impl Opened {
     fn open(udp: &UdpSocket, port: u16, ttl: u8, receive_bytes: usize) -> io::Result<Opened> {
         let unusable = |reason| io::Error::new(io::ErrorKind::Unsupported, reason);
         let SocketAddr::V4(own) = udp.local_addr()? else {
-            return Err(unusable("the node's address is not of IPv4"));
+            return Err(unusable("the node's address is not an IPv4 address"));
         };
         if port == 0 {
             return Err(unusable("port 0 cannot be shared"));
@@ -213,7 +213,7 @@ impl Opened {
                 Err(error) => return Err(error),
             }
         }
-        let reason = format!("multicast sent at {} does not come back", self.interface);
+        let reason = format!("multicast sent at {} does not loop back", self.interface);
         Err(io::Error::new(io::ErrorKind::TimedOut, reason))
     }
 }

@@ -53,7 +53,7 @@ pub enum RangeError {
     #[error("`{0}` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8")]
     Address(String),
     /// The text after the slash is not a number of bits.
-    #[error("`{length}` is not a prefix length: expected 0 to {bits_max} behind `{address}/`")]
+    #[error("`{length}` is not a prefix length: expected 0 to {bits_max} after `{address}/`")]
     Length {
         /// That text.
         length: String,
@@ -63,7 +63,7 @@ pub enum RangeError {
         bits_max: u8,
     },
     /// The address has bits beyond its prefix, so it names a host and not a range.
-    #[error("`{address}/{length}` has bits set behind its first {length}: write {range}")]
+    #[error("`{address}/{length}` has bits set after its first {length}: write {range}")]
     HostBits {
         /// The address.
         address: IpAddr,
@@ -185,13 +185,13 @@ mod tests {
                 "`10.0.0` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8",
             ),
             ("host/8", "`host` is not an IP address: expected a range like 10.0.0.0/8 or fd00::/8"),
-            ("10.0.0.0/33", "`33` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/", "`` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/+8", "`+8` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
-            ("10.0.0.0/8/8", "`8/8` is not a prefix length: expected 0 to 32 behind `10.0.0.0/`"),
-            ("fd00::/129", "`129` is not a prefix length: expected 0 to 128 behind `fd00::/`"),
-            ("10.1.0.0/8", "`10.1.0.0/8` has bits set behind its first 8: write 10.0.0.0/8"),
-            ("fd00::1/64", "`fd00::1/64` has bits set behind its first 64: write fd00::/64"),
+            ("10.0.0.0/33", "`33` is not a prefix length: expected 0 to 32 after `10.0.0.0/`"),
+            ("10.0.0.0/", "`` is not a prefix length: expected 0 to 32 after `10.0.0.0/`"),
+            ("10.0.0.0/+8", "`+8` is not a prefix length: expected 0 to 32 after `10.0.0.0/`"),
+            ("10.0.0.0/8/8", "`8/8` is not a prefix length: expected 0 to 32 after `10.0.0.0/`"),
+            ("fd00::/129", "`129` is not a prefix length: expected 0 to 128 after `fd00::/`"),
+            ("10.1.0.0/8", "`10.1.0.0/8` has bits set after its first 8: write 10.0.0.0/8"),
+            ("fd00::1/64", "`fd00::1/64` has bits set after its first 64: write fd00::/64"),
             (
                 "::ffff:10.0.0.0/104",
                 "`::ffff:10.0.0.0` is an IPv4 address in the form of IPv6: write 10.0.0.0",

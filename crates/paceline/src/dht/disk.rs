@@ -65,8 +65,7 @@ impl Disk {
     /// of the thread, its pending writes are lost.
     pub async fn ended(&mut self) -> Result<(), DiskError> {
         (&mut self.ended).await.unwrap_or_else(|_| {
-            let reason =
-                "writing ended by a defect of the database; the last writes may be missing";
+            let reason = "a defect of the database ended writing; the last writes may be missing";
             Err(DiskError { file: self.path.clone(), reason: reason.to_owned() })
         })
     }

@@ -16,7 +16,7 @@ pub enum DhtError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A knob of this library is out of range.
-    #[error("{knob} is {value}, which must be {expected}")]
+    #[error("{knob} is {value}, expected {expected}")]
     OutOfRange {
         /// The knob.
         knob: &'static str,
@@ -29,7 +29,7 @@ pub enum DhtError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// No seed was given.
-    #[error("no seed: name a host of the table, or found it with `bootstrap`")]
+    #[error("no seed: name a host of the table, or create the table with `bootstrap`")]
     NoSeed,
     /// A seed is no address, or its name is not known.
     #[error(transparent)]
@@ -46,16 +46,19 @@ pub enum DhtError {
         within: Duration,
     },
     /// Another host that is alive has the same id.
-    #[error("refused: a host that is alive has the same id")]
+    #[error("refused: another running host has the same id")]
     IdInUse,
     /// A host remembers a later start of this id.
-    #[error("a later start of this id is known: the clock was set back; mend it or use another id")]
+    #[error(
+        "a later start of this id is known: the clock of this machine was set back; correct it \
+        or use another id"
+    )]
     ClockBehind,
     /// The file of a durable host.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// A client holds nothing.
-    #[error("a client holds nothing, so it has no file: leave out `durable`, or join")]
+    #[error("a client stores no records and needs no file: leave out `durable`, or join the table")]
     DurableClient,
     /// The host has stopped.
     #[error("the host has stopped")]
@@ -76,8 +79,8 @@ pub struct DiskError {
 /// from others what they hold copies of.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{} is damaged ({reason}); it is kept as {}, and this host starts empty: what other hosts hold \
-     copies of comes back from them",
+    "{} is damaged ({reason}); the host keeps it as {} and starts empty; it recovers records from \
+     the copies of other hosts",
     file.display(), kept_as.display()
 )]
 pub struct DamagedFile {
@@ -102,54 +105,54 @@ pub enum KeyError {
         bytes: usize,
     },
     /// The key occurs twice among keys that are sorted together.
-    #[error("the key stands twice among {window} keys that follow each other: name it once")]
+    #[error("the key appears twice among {window} consecutive keys: name it once")]
     Duplicate {
         /// How many are sorted together.
         window: usize,
     },
     /// The value is too large.
-    #[error("the value has {bytes} bytes, at most {VALUE_BYTES_MAX} are allowed: divide it")]
+    #[error("the value has {bytes} bytes, at most {VALUE_BYTES_MAX} are allowed: split it")]
     ValueTooLarge {
         /// Its size.
         bytes: usize,
     },
     /// The responsible hosts have no room for it.
-    #[error("the hosts that are to hold it have no room: add hosts or raise their quota")]
+    #[error("the responsible hosts have no room: add hosts or raise their quota")]
     OverQuota,
     /// Its lifetime is zero.
-    #[error("its lifetime is no time at all")]
+    #[error("its lifetime is zero")]
     Expired,
     /// Too few hosts stored a copy. A read may still find the value.
-    #[error("too few hosts took a copy; it may have been written: try again")]
+    #[error("too few hosts stored a copy; the write may have taken effect: try again")]
     Unreplicated,
     /// Hosts failed, and fewer are left than are required to hold it
     /// ([`DhtBuilder::require_copies`](super::DhtBuilder::require_copies)). It is written on those,
     /// and may be found.
     #[error(
-        "written on too few hosts ({copies}), as others failed: it may be found, and lost with the \
-         next failure; start more hosts and write it again, or require fewer copies"
+        "stored on too few hosts ({copies}), because others failed: the next failure may lose the \
+         value; start more hosts and write it again, or require fewer copies"
     )]
     FewCopies {
         /// On how many hosts it is written.
         copies: usize,
     },
     /// A later write of the key exists.
-    #[error("a later write under the same key was there first")]
+    #[error("a newer version of the key was already stored")]
     Superseded,
     /// No route led to the responsible host.
-    #[error("no host leads to the one that is responsible: try again once the table has settled")]
+    #[error("no route to the responsible host: try again once the table has stabilized")]
     NoRoute,
     /// No answer came in time. The operation may have been done.
-    #[error("no answer in time; what was asked for may have been done: try again")]
+    #[error("no reply in time; the operation may have taken effect: try again")]
     TimedOut,
     /// The hosts are overloaded.
-    #[error("the hosts have too much to do: try again later")]
+    #[error("the hosts are overloaded: try again later")]
     Busy,
     /// Membership is changing where the key belongs, or as many hosts have failed as hold each
     /// value, so the answer is uncertain.
     #[error(
-        "not sure: hosts have come or gone where the key belongs, or those that failed may hold it \
-         alone; try again once the table has settled or they are back"
+        "not sure: hosts near the key have joined or left, or only failed hosts may hold it; try \
+         again once the table has stabilized or they are back"
     )]
     Unsettled,
     /// This host is not a member of the table, or is no longer one.

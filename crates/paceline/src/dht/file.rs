@@ -95,7 +95,7 @@ impl File {
         });
         let (database, kept_as) = replaced.map_err(|fault| {
             let why = named(fault).reason;
-            named(Fault::Damaged(format!("{reason}; it cannot be replaced: {why}")))
+            named(Fault::Damaged(format!("{reason}; cannot replace the file: {why}")))
         })?;
         let damaged = DamagedFile { file: path.to_owned(), kept_as, reason };
         match storage.sync_folder(folder(path)) {
@@ -207,7 +207,7 @@ faults!(DatabaseError, StorageError, TransactionError, TableError, CommitError);
 pub fn explain(error: redb::Error) -> String {
     match error {
         redb::Error::DatabaseAlreadyOpen => {
-            "another process has it open: give each host a file of its own".to_owned()
+            "another process has it open: give each host its own file".to_owned()
         }
         error => error.to_string(),
     }
@@ -221,8 +221,8 @@ fn guarded<T: Send>(read: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T,
     });
     match ended {
         Ok(Ok(read)) => read,
-        Ok(Err(_)) => Err(Fault::Damaged("the database cannot make sense of it".to_owned())),
-        Err(error) => Err(Fault::Other(format!("no thread can be started: {error}"))),
+        Ok(Err(_)) => Err(Fault::Damaged("the database cannot read it".to_owned())),
+        Err(error) => Err(Fault::Other(format!("cannot start a thread: {error}"))),
     }
 }
 
@@ -380,7 +380,7 @@ fn check_kind(path: &Path) -> Result<(), Fault> {
     if is_ours {
         return Ok(());
     }
-    let reason = "it is no file of a durable host, and was left as it is: name another file, or \
+    let reason = "it is not a file of a durable host, and was not changed: name another file, or \
                   move this one away";
     Err(Fault::Other(reason.to_owned()))
 }
@@ -596,11 +596,11 @@ pub(super) mod tests {
         let path = folder.path().join("notes.txt");
         fs::write(&path, "what to buy").unwrap();
         let said = File::open(&path).err().unwrap().to_string();
-        assert!(said.contains("notes.txt: it is no file of a durable host"), "{said}");
+        assert!(said.contains("notes.txt: it is not a file of a durable host"), "{said}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "what to buy");
         let (_file, damaged) = File::open(&folder.path().join("new")).unwrap();
         assert_eq!(damaged, None);
         let twice = File::open(&folder.path().join("new")).err().unwrap();
-        assert!(twice.reason.contains("file of its own"), "{twice}");
+        assert!(twice.reason.contains("its own file"), "{twice}");
     }
 }

@@ -38,7 +38,7 @@ pub enum BroadcastError {
         bytes_max: usize,
     },
     /// Too few members are reachable to decide anything.
-    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    #[error("too few members are reachable: the group may continue without this node")]
     LostPrimary,
     /// The node is not a member at present: it was excluded and rejoins, or it has left.
     #[error("this node is not a member of the group")]
@@ -52,7 +52,7 @@ pub enum BroadcastError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TryBroadcastError {
     /// Too many bytes wait already; returns the message.
-    #[error("as much waits as is admitted")]
+    #[error("the send queue is full")]
     WouldBlock(Bytes),
     /// It cannot be accepted later either.
     #[error(transparent)]

@@ -29,7 +29,7 @@ pub enum SendError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TrySendError {
     /// Too many bytes wait for this member already; returns the message.
-    #[error("as much waits for the member as is admitted")]
+    #[error("the send queue of the member is full")]
     WouldBlock(Bytes),
     /// It cannot be accepted later either.
     #[error(transparent)]

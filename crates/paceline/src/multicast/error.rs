@@ -10,7 +10,7 @@ pub enum MulticastError {
     #[error(transparent)]
     Refused(#[from] RejectReason),
     /// The admission limit is reached: only `try_` calls return this.
-    #[error("as much waits as is admitted")]
+    #[error("the send queue is full")]
     WouldBlock,
     /// The host has stopped.
     #[error("the host has stopped")]

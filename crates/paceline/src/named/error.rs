@@ -22,7 +22,7 @@ pub enum ForwarderError {
     #[error(transparent)]
     Face(#[from] FaceError),
     /// A route leads to an address that is no face.
-    #[error("the route for {prefix} leads to {address}, which is no face: add one")]
+    #[error("the route for {prefix} leads to {address}, which has no face: add one")]
     NoFace {
         /// The prefix.
         prefix: Name,
@@ -39,17 +39,18 @@ pub enum ForwarderError {
 pub enum AskError {
     /// A forwarder or the producer refused it.
     #[error("{}", match .0 {
-        NackReason::NoRoute => "no route leads there, or nothing is there".to_owned(),
-        NackReason::Congestion => "the way there is congested".to_owned(),
-        NackReason::Duplicate => "the question went in a circle".to_owned(),
-        NackReason::Other(reason) => format!("it was refused for reason {reason}"),
+        NackReason::NoRoute => "no route leads to the name, or no producer has it".to_owned(),
+        NackReason::Congestion => "the path is congested".to_owned(),
+        NackReason::Duplicate => "the Interest looped".to_owned(),
+        NackReason::Other(reason) => format!("a forwarder refused the Interest with reason \
+            {reason}"),
     })]
     Refused(NackReason),
     /// Nothing came in time.
-    #[error("no answer within {0:?}")]
+    #[error("no Data within {0:?}")]
     Unanswered(Duration),
     /// The Data is not signed as it must be.
-    #[error("what came is not to be believed: {0}")]
+    #[error("the Data failed verification: {0}")]
     Unverified(#[from] VerifyError),
     /// The name would be too long.
     #[error(transparent)]
@@ -69,10 +70,10 @@ impl From<Closed> for AskError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RegisterError {
     /// The address is no face.
-    #[error("{0} is no face: add one")]
+    #[error("there is no face to {0}: add one")]
     NoFace(SocketAddr),
     /// It did not answer, or refused.
-    #[error("{neighbour} does not take registrations: {why}")]
+    #[error("{neighbour} does not accept registrations: {why}")]
     Unanswered {
         /// The neighbour.
         neighbour: SocketAddr,
@@ -80,7 +81,7 @@ pub enum RegisterError {
         why: AskError,
     },
     /// It refused.
-    #[error("{neighbour} refused: {code} {text}")]
+    #[error("{neighbour} refused the registration: {code} {text}")]
     Refused {
         /// The neighbour.
         neighbour: SocketAddr,
@@ -90,7 +91,7 @@ pub enum RegisterError {
         text: String,
     },
     /// Its Data is not a response.
-    #[error("{neighbour} answered with something else than a response")]
+    #[error("{neighbour} replied with Data that is not a response")]
     Malformed {
         /// The neighbour.
         neighbour: SocketAddr,
@@ -102,6 +103,6 @@ pub enum RegisterError {
         why: NameError,
     },
     /// The operating system gives no random bytes for the command.
-    #[error("no random bytes: {0}")]
+    #[error("cannot get random bytes from the operating system: {0}")]
     Random(getrandom::Error),
 }

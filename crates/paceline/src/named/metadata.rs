@@ -54,10 +54,10 @@ pub enum MetadataError {
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// The sizes and the number of segments do not fit each other.
-    #[error("its sizes contradict each other")]
+    #[error("its sizes are inconsistent")]
     Sizes,
     /// It is of another file.
-    #[error("it is of another name")]
+    #[error("it belongs to another name")]
     Name,
 }
 

@@ -71,7 +71,7 @@ impl Rib {
         let (response, change) = if is_local && !is_loopback {
             (Response::failed(403, "authorization rejected"), None)
         } else if !interest.parameters_fit() {
-            (Response::failed(403, "the parameters are not those of the digest"), None)
+            (Response::failed(403, "the parameters do not match the digest"), None)
         } else {
             self.decide(face, verb, parameters, &operators())
         };
@@ -96,7 +96,10 @@ impl Rib {
         let own = u64::from(face.0) + FACE_ID_FIRST;
         let is_own = parameters.face.is_none_or(|id| id == 0 || id == own);
         let Some(name) = parameters.name.as_ref().map(Name::detached).filter(|_| is_own) else {
-            return (Response::failed(400, "a prefix, and none but one's own face"), None);
+            return (
+                Response::failed(400, "expected a prefix, and no face but the sender's own"),
+                None,
+            );
         };
         let cost = parameters.cost.unwrap_or(0);
         let mut accepted = Parameters {
@@ -114,10 +117,17 @@ impl Rib {
             }
             Verb::Register => {
                 if !self.accepted.iter().any(|accepted| accepted.is_prefix_of(&name)) {
-                    return (Response::failed(403, "this prefix cannot be registered here"), None);
+                    return (
+                        Response::failed(403, "registration of this prefix is not allowed"),
+                        None,
+                    );
                 }
                 if self.is_led(&name, operators) {
-                    let refused = Response::failed(403, "the operator leads this prefix elsewhere");
+                    let refused = Response::failed(
+                        403,
+                        "the operator routes this prefix to \
+                        another face",
+                    );
                     return (refused, self.withdraw(&key, operators));
                 }
                 if !self.routes.contains_key(&key) && !self.has_room(face) {

@@ -17,7 +17,7 @@ pub enum WalksError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// No servers are given, or too many.
-    #[error("{0} servers are named: 1 to 64 are possible")]
+    #[error("{0} servers, expected 1 to 64")]
     Servers(usize),
     /// A server's name has no address.
     #[error("server {server}: {source}")]
@@ -32,7 +32,7 @@ pub enum WalksError {
     Twice(String),
     /// Servers do not answer.
     #[error(
-        "no answer from {} within {within:?}: is `paceline node --service walk` running there?",
+        "no reply from {} within {within:?}: is `paceline node --service walk` running there?",
         servers.join(", ")
     )]
     Unanswered {
@@ -45,13 +45,13 @@ pub enum WalksError {
     #[error(transparent)]
     Supply(#[from] SupplyFault),
     /// Servers have another graph, and the caller did not allow to replace it.
-    #[error("{0} has another graph: say that this one is to replace it, or use other servers")]
+    #[error("{0} has another graph: allow replacing it, or use other servers")]
     OtherGraph(SocketAddr),
     /// Servers got another graph while walks were under way, which are lost.
-    #[error("the graph was replaced while walks were under way: {0}; supply it and begin again")]
+    #[error("the graph was replaced during the job: {0}; supply the graph and start again")]
     GraphLost(SupplyFault),
     /// Servers accepted nothing further of their parts for this long.
-    #[error("the servers got no further with their parts of the graph for {0:?}")]
+    #[error("the servers made no progress with their parts of the graph for {0:?}")]
     SupplyTime(Duration),
     /// The walks were not begun.
     #[error(transparent)]

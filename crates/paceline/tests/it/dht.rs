@@ -148,7 +148,7 @@ async fn a_host_that_starts_with_its_file_hands_back_what_it_held() {
     tokio::time::timeout(SOON, some).await.expect("it holds its part");
     assert!(matches!(
         durable(1).join([address(&first)]).await.err(),
-        Some(DhtError::Disk(error)) if error.reason.contains("file of its own")
+        Some(DhtError::Disk(error)) if error.reason.contains("its own file")
     ));
     second.stop().await;
 
@@ -246,7 +246,7 @@ async fn who_cannot_join_is_told_why() {
     assert!(error(builder(5).join([] as [&str; 0]).await).contains("no seed"));
     assert!(error(builder(5).join(["127.0.0.1"]).await).contains("expected HOST:PORT"));
     let text = error(builder(5).bundle(0).join([&seed]).await);
-    assert_eq!(text, "bundle is 0, which must be 1 to 1024");
+    assert_eq!(text, "bundle is 0, expected 1 to 1024");
     assert!(error(builder(5).copies(0).join([&seed]).await).contains("copies is 0"));
     let nowhere = builder(5).durable(Path::new("/no/such/folder/file"));
     assert!(error(nowhere.bootstrap().await).contains("/no/such/folder/file"));

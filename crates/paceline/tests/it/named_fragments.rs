@@ -173,8 +173,8 @@ async fn what_cannot_be_decoded_is_named_where_nothing_else_comes() {
     assert_eq!(*address, producer.address);
     assert!(*packets > 0 && reasons[..] == [(DecodeError::Unexpected(99), *packets)], "{received}");
     let expected = format!(
-        "no answer for /p/file could be read: {packets} packets from {address} could not be \
-         decoded: element of type 99 is unknown or out of place ({packets})"
+        "no Data for /p/file could be decoded: {packets} packets from {address} could not be \
+         decoded: element of type 99 is unknown or misplaced ({packets})"
     );
     assert_eq!(text, expected);
     // What came before a fetch is not what this one got.

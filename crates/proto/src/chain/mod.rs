@@ -125,7 +125,7 @@ pub enum RejectReason {
     #[error("this node is not a member of the view")]
     NotAMember,
     /// Too few members of the group are reachable.
-    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    #[error("too few members are reachable: the group may continue without this node")]
     LostPrimary,
 }
 

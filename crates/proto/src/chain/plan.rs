@@ -45,8 +45,8 @@ impl fmt::Display for Reason {
         f.write_str(match self {
             Reason::Asked => "the sender asked for it",
             Reason::NoView => "no view is installed yet",
-            Reason::FewMembers => "between two members all ways are the same",
-            Reason::Urgent => "urgent and small: fewest hops in a row",
+            Reason::FewMembers => "between two members all topologies are the same",
+            Reason::Urgent => "urgent and small: fewest consecutive hops",
             Reason::FewBlocks => "too few blocks wait to fill the chain",
             Reason::ManyBlocks => "enough blocks wait to keep every hop of the chain busy",
             Reason::LargeObject => {

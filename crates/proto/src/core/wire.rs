@@ -62,7 +62,7 @@ pub enum DecodeError {
         have: usize,
     },
     /// Bytes are left after the message.
-    #[error("{0} bytes are left after the message")]
+    #[error("{0} bytes follow the message")]
     Trailing(usize),
     /// No message has this tag.
     #[error("unknown message tag {0}")]
@@ -78,8 +78,8 @@ pub enum DecodeError {
     /// The checksum does not fit the bytes.
     #[error("checksum mismatch")]
     Checksum,
-    /// A critical element, which receivers must not skip, is unknown or out of place.
-    #[error("element of type {0} is unknown or out of place")]
+    /// A critical element, which receivers must not skip, is unknown or misplaced.
+    #[error("element of type {0} is unknown or misplaced")]
     Unexpected(u64),
     /// Something that belongs into the message is not there.
     #[error("`{0}` is missing")]

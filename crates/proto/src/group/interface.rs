@@ -206,20 +206,20 @@ pub enum SendFailure {
     #[error("this node is not a member of the group")]
     NotAMember,
     /// Too few members are reachable. Nothing was sent.
-    #[error("too few members are reachable: the group may go on elsewhere, without this node")]
+    #[error("too few members are reachable: the group may continue without this node")]
     LostPrimary,
     /// The addressee is not another member of the view, in this incarnation. Nothing was sent.
-    #[error("the addressee is not another member of the present view")]
+    #[error("the receiver is not another member of the current view")]
     NotInView,
     /// As much waits for the addressee as may. Nothing was sent.
-    #[error("as much waits for the addressee as is admitted")]
+    #[error("the send queue of the receiver is full")]
     Full,
     /// The addressee crashed, left or was excluded before it acknowledged; whether it was told is
     /// not known.
-    #[error("the addressee is gone and has not acknowledged the message")]
+    #[error("the receiver left before it acknowledged the message")]
     Departed,
     /// This node left or was excluded before the addressee acknowledged; whether that was told is
     /// not known.
-    #[error("this node was no member any more before the addressee acknowledged the message")]
+    #[error("this node left before the receiver acknowledged the message")]
     Parted,
 }

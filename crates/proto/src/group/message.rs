@@ -91,14 +91,14 @@ fields! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum Refusal as "refusal" {
         /// A member that is alive has the same node id.
-        #[error("a member that is alive has the same id")]
+        #[error("another running member has the same id")]
         0 => IdInUse,
         /// The group has as many members as it may have, or too many wait.
         #[error("the group is full")]
         1 => Full,
         /// The group went on without the node because the link between it and a member was dead. It
         /// has to wait, and the link has to be seen to work.
-        #[error("the link to member {peer} was dead, and has not been seen to work since")]
+        #[error("the link to member {peer} was dead, and no message has passed it since")]
         2 => LinkDead {
             /// The member at the other end.
             peer: NodeId,

@@ -282,13 +282,13 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// Nothing came for as long as it may.
-    #[error("nothing came any more")]
+    #[error("no more Data arrived")]
     Silent,
     /// Forwarders know no way to the name.
     #[error("no route leads to the name")]
     NoRoute,
     /// Data came that is not signed as it must be.
-    #[error("what came is not signed as it must be: {0}")]
+    #[error("the signature failed verification: {0}")]
     Unverified(VerifyError),
 }
 

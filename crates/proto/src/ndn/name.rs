@@ -398,7 +398,7 @@ pub enum NameError {
     #[error("name has more than {NAME_COMPONENTS_MAX} components")]
     TooManyComponents,
     /// A component of this type does not exist or has another length.
-    #[error("component of type {0} has a type or length that does not exist")]
+    #[error("component of type {0} has an invalid type or length")]
     Component(u16),
     /// The text does not begin with `/`.
     #[error("name does not begin with `/`")]

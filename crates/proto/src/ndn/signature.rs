@@ -203,13 +203,13 @@ impl Trust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum VerifyError {
     /// The bytes are not those that the digest was made of.
-    #[error("digest does not fit")]
+    #[error("digest does not match")]
     Digest,
     /// The bytes were not signed by this key.
-    #[error("signature does not fit the key")]
+    #[error("signature does not match the key")]
     Signature,
     /// There is an Ed25519 signature, and no key to check it.
-    #[error("signed by a key that is not known here")]
+    #[error("signed by an unknown key")]
     NoKey,
     /// Weaker than the consumer requires.
     #[error("{0} is too weak")]

@@ -161,7 +161,7 @@ pub const fn is_critical(kind: u32) -> bool {
     kind <= 31 || kind & 1 == 1
 }
 
-/// Skips an element that is unknown or out of place, or refuses it where it is critical.
+/// Skips an element that is unknown or misplaced, or refuses it where it is critical.
 pub fn skip(kind: u32) -> Result<(), DecodeError> {
     if is_critical(kind) { Err(DecodeError::Unexpected(u64::from(kind))) } else { Ok(()) }
 }

@@ -115,7 +115,10 @@ impl fmt::Display for Algorithm {
 
 /// A text that names no [`Algorithm`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no algorithm: one of {}", Algorithm::ALL.map(Algorithm::name).join(", "))]
+#[error(
+    "`{text}` is not an algorithm: expected one of {}",
+    Algorithm::ALL.map(Algorithm::name).join(", ")
+)]
 pub struct UnknownAlgorithm {
     /// The text.
     pub text: String,
@@ -141,6 +144,6 @@ mod tests {
         }
         let error = "can".parse::<Algorithm>().unwrap_err().to_string();
         let all = "chord, koorde, pastry, tapestry, kademlia";
-        assert_eq!(error, format!("`can` is no algorithm: one of {all}"));
+        assert_eq!(error, format!("`can` is not an algorithm: expected one of {all}"));
     }
 }

@@ -164,7 +164,7 @@ impl Place {
             return;
         }
         if list.is_empty() && self.successors.len() > 1 {
-            // It restarted and has no place on the ring yet, although others still name it.
+            // It restarted and has no position on the ring yet, although others still name it.
             self.successors.remove(from);
             return;
         }

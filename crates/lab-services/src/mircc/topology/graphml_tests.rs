@@ -136,7 +136,7 @@ fn each_kind_of_mistake_has_its_line_and_words() {
         ("<node/>".to_owned(), 3, "the node has no id"),
         (format!("{TWO}<edge target=\"b\"/>"), 4, "the edge has no source"),
         (edge(""), 4, "the edge has no rate"),
-        (edge(rate), 4, "the edge has no delay, and where `a` lies is not said"),
+        (edge(rate), 4, "the edge has no delay, and `a` has no coordinates"),
         (data("LinkSpeedRaw", "0.0"), 5, "`0.0` is not a rate"),
         (data("LinkSpeedRaw", "-1e9"), 5, "`-1e9` is not a rate"),
         (data("linkspeedraw", "fast"), 5, "accepted: bits a second"),
@@ -147,7 +147,7 @@ fn each_kind_of_mistake_has_its_line_and_words() {
             4,
             "`91` is not a coordinate",
         ),
-        ("<hyperedge/>".to_owned(), 3, "a hyperedge is no link"),
+        ("<hyperedge/>".to_owned(), 3, "a hyperedge is not a link"),
         (
             format!(
                 "{TWO}<edge source=\"b\" target=\"b\">{rate}<data key=\"delay\">1ms</data></edge>"

@@ -37,19 +37,22 @@ const DIGEST_EVERY: Duration = Duration::from_millis(250);
 #[derive(Debug, Error)]
 pub enum FetchError {
     /// The producer says that there is no such file.
-    #[error("there is nothing named {name}")]
+    #[error("the producer has no object {name}")]
     Absent {
         /// The name.
         name: Name,
     },
     /// No forwarder has a route, or the producer does not have the name.
-    #[error("no route leads to {name}, or nothing is there: is it served, under this name?")]
+    #[error(
+        "no route leads to {name}, or no producer has it: does a producer serve it under this \
+        name?"
+    )]
     NoRoute {
         /// The name.
         name: Name,
     },
     /// No answer came.
-    #[error("nobody answered for {name} within {within:?}: does a face lead to who serves it?")]
+    #[error("no Data for {name} within {within:?}: does a face lead to its producer?")]
     Unanswered {
         /// The name.
         name: Name,
@@ -58,7 +61,7 @@ pub enum FetchError {
     },
     /// Packets came, and none of them could be decoded: their sender uses something of NDN or
     /// NDNLPv2 that is not supported here, or speaks another protocol.
-    #[error("no answer for {name} could be read: {received}")]
+    #[error("no Data for {name} could be decoded: {received}")]
     Undecodable {
         /// The name.
         name: Name,
@@ -66,7 +69,7 @@ pub enum FetchError {
         received: Undecoded,
     },
     /// The first response was not an answer.
-    #[error("{name} cannot be asked for: {why}")]
+    #[error("cannot send an Interest for {name}: {why}")]
     Refused {
         /// The name.
         name: Name,
@@ -74,7 +77,7 @@ pub enum FetchError {
         why: AskError,
     },
     /// The Data is not signed as it must be. It was not written.
-    #[error("{name} is not signed as it must be: {why}")]
+    #[error("the signature of {name} failed verification: {why}")]
     Unverified {
         /// The name.
         name: Name,
@@ -82,7 +85,7 @@ pub enum FetchError {
         why: VerifyError,
     },
     /// Too many segments are not signed as they must be, so the fetch ended. They were not written.
-    #[error("segments of {name} are not signed as they must be: {why}")]
+    #[error("the signatures of segments of {name} failed verification: {why}")]
     SegmentsUnverified {
         /// The name.
         name: Name,
@@ -90,7 +93,7 @@ pub enum FetchError {
         why: VerifyError,
     },
     /// The metadata is invalid.
-    #[error("what is said of {name} is not to be understood: {why}")]
+    #[error("cannot decode the metadata of {name}: {why}")]
     Metadata {
         /// The name.
         name: Name,
@@ -98,7 +101,7 @@ pub enum FetchError {
         why: MetadataError,
     },
     /// The length of a segment contradicts its place in the file.
-    #[error("segment {segment} of {name} has {bytes} bytes where {expected} belong")]
+    #[error("segment {segment} of {name} has {bytes} bytes, expected {expected}")]
     Uneven {
         /// The name.
         name: Name,
@@ -110,13 +113,13 @@ pub enum FetchError {
         expected: u64,
     },
     /// The producer has another version by now.
-    #[error("{name} was changed while it was fetched: fetch it again")]
+    #[error("the producer changed {name} during the fetch: fetch it again")]
     Changed {
         /// The name of the version that was fetched.
         name: Name,
     },
     /// The producer, or the path to it, does not answer any longer.
-    #[error("nothing more came of {name} for {after:?}")]
+    #[error("no Data of {name} for {after:?}")]
     Silent {
         /// The name.
         name: Name,
@@ -124,13 +127,13 @@ pub enum FetchError {
         after: Duration,
     },
     /// The digest of the whole file is not the announced one. All of it was deleted.
-    #[error("the file that came for {name} has not the digest that was said of it")]
+    #[error("the digest of the received file differs from that in the metadata of {name}")]
     Digest {
         /// The name.
         name: Name,
     },
     /// Another fetch writes the file.
-    #[error("{} is being fetched already", path.display())]
+    #[error("another fetch is writing {}", path.display())]
     Busy {
         /// The file.
         path: PathBuf,

@@ -322,8 +322,8 @@ impl Part {
 fn open_unlinked(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let refused = || {
-        let wrong = "this is a symbolic link, and nothing is written through one: remove it, or \
-                     fetch into another file";
+        let wrong = "refusing to write through a symbolic link: remove it, or fetch into another \
+                     file";
         io::Error::new(io::ErrorKind::InvalidInput, wrong)
     };
     #[cfg(unix)]

@@ -38,25 +38,25 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The size of segments is out of range: at least a byte, at most the room in a packet.
-    #[error("segments of {bytes} bytes: 1 to {SEGMENT_BYTES_MAX} are possible")]
+    #[error("segments of {bytes} bytes, expected 1 to {SEGMENT_BYTES_MAX}")]
     SegmentBytes {
         /// The size asked for.
         bytes: usize,
     },
     /// The prefix is already served.
-    #[error("{prefix} is served already")]
+    #[error("{prefix} is already served")]
     Taken {
         /// The prefix.
         prefix: Name,
     },
     /// The prefix is reserved for the forwarder itself.
-    #[error("{prefix} cannot be served: names there mean the forwarder itself")]
+    #[error("cannot serve {prefix}: names below it denote the forwarder itself")]
     Reserved {
         /// The prefix.
         prefix: Name,
     },
     /// No thread could be started.
-    #[error("no thread to read files: {0}")]
+    #[error("cannot start a thread to read files: {0}")]
     Thread(io::Error),
     /// The forwarder has stopped.
     #[error("the forwarder has stopped")]

@@ -80,7 +80,7 @@ fn a_flow_that_hears_nothing_gives_up_in_time() {
     assert!(bench.told().is_empty());
     assert!(bench.packets().len() >= 4, "it tries again and again");
     bench.pass(ms(1_200));
-    assert_eq!(bench.told(), ["flow 1: nothing came any more"]);
+    assert_eq!(bench.told(), ["flow 1: no more Data arrived"]);
     bench.packets();
     bench.pass(ms(60_000));
     assert_eq!((bench.packets().len(), bench.outbox.timers.len()), (0, 0));
@@ -95,7 +95,7 @@ fn refused_for(bench: &mut Bench, seconds: u64) -> Option<u64> {
             bench.from(1, nack(&name.to_string(), nonce, NackReason::Congestion));
         }
         bench.pass(ms(100));
-        if bench.told().iter().any(|told| told == "flow 1: nothing came any more") {
+        if bench.told().iter().any(|told| told == "flow 1: no more Data arrived") {
             return Some(millis);
         }
     }
@@ -153,7 +153,7 @@ fn what_is_not_signed_as_it_must_be_is_not_told_and_is_asked_for_again() {
             bench.from(1, forged(0));
             bench.pass(ms(1_000));
         }
-        let why = "what came is not signed as it must be: NullSignature is too weak";
+        let why = "the signature failed verification: NullSignature is too weak";
         assert_eq!(bench.told(), [format!("flow 1: {why}")]);
     }
 }

@@ -36,7 +36,7 @@ pub struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum Unreachable {
     /// Every setting sends more repairs than that.
-    #[error("no rate of fire has so little overhead: the least is {least:.3} of all packets")]
+    #[error("no rate of fire has an overhead that low: the lowest is {least:.3} of all packets")]
     Overhead {
         /// The smallest c / (r + c) there is.
         least: f64,
