@@ -22,6 +22,6 @@ pub fn from_text_or_base64(
         (None, Some(base64)) => Base64::decode_vec(&base64)
             .map_err(|_| format!("`{name}_base64` is not base64 with its padding")),
         (None, None) => Err(format!("missing field `{name}`")),
-        (Some(_), Some(_)) => Err(format!("both `{name}` and `{name}_base64`")),
+        (Some(_), Some(_)) => Err(format!("both `{name}` and `{name}_base64`: expected one")),
     }
 }

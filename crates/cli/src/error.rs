@@ -54,6 +54,6 @@ pub fn report_bugs_in_a_line() {
         let message = text.unwrap_or("no message");
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         eprintln!("error: a bug in Paceline, at {place}: {message}");
-        eprintln!("  = please report it; RUST_BACKTRACE=1 shows how it came to this");
+        eprintln!("  = please report it; RUST_BACKTRACE=1 shows the call stack");
     }));
 }

@@ -25,7 +25,7 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Print one JSON document on standard output; all else goes to standard error
+    /// Print one JSON document on standard output; all other output goes to standard error
     #[arg(long, global = true)]
     json: bool,
 
@@ -33,14 +33,13 @@ struct Cli {
     log: log::Args,
 }
 
-const AFTER_HELP: &str = "\
-Examples:
-  paceline list                            what there is to run
+const AFTER_HELP: &str = "Examples:
+  paceline list                            the scenarios
   paceline run chain/ten                   ten members broadcast, in the simulator
-  paceline reproduce chain                 the published figures beside the measured ones
-  paceline doctor                          what this machine offers
+  paceline reproduce chain                 published and measured figures
+  paceline doctor                          features of this machine
 
-Exit status: 0 done; 1 it ran and failed; 2 the arguments, scenario or input are at fault.";
+Exit status: 0 success; 1 the run failed; 2 the arguments, scenario or input are invalid.";
 
 fn main() -> ExitCode {
     let Cli { command, json, log } = Cli::parse();

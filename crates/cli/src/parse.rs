@@ -18,7 +18,8 @@ pub fn milliseconds(text: &str) -> Result<Duration, String> {
 /// A size: `8KiB`; a bare number counts bytes.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let bytes = parse_size(&with_unit(text, "B"))?;
-    usize::try_from(bytes).map_err(|_| format!("`{text}` is more than this machine addresses"))
+    usize::try_from(bytes)
+        .map_err(|_| format!("`{text}` exceeds the address space of this machine"))
 }
 
 /// A size in whole MiB: `64MiB`; a bare number counts MiB.
@@ -28,7 +29,7 @@ pub fn mebibytes(text: &str) -> Result<usize, String> {
         return Err(format!("`{text}` is not a whole number of MiB"));
     }
     usize::try_from(bytes >> 20)
-        .map_err(|_| format!("`{text}` is more than this machine addresses"))
+        .map_err(|_| format!("`{text}` exceeds the address space of this machine"))
 }
 
 /// An address of this machine, `IP:PORT` or `NAME:PORT`. Of a name with several addresses the first

@@ -66,7 +66,7 @@ pub fn heed(stop: Arc<AtomicBool>, ending: Ending) -> io::Result<()> {
 fn end_later() {
     let end = || {
         std::thread::sleep(ENDS_WITHIN);
-        eprintln!("error: stopped after {ENDS_WITHIN:?}, in the midst of its work");
+        eprintln!("error: stopped after {ENDS_WITHIN:?}, before it had finished");
         std::process::exit(INTERRUPTED);
     };
     // Without a thread, the second Ctrl-C does it.

@@ -31,7 +31,7 @@ impl Ui {
     pub fn new(json: bool, ending: Ending) -> Ui {
         let stop = Arc::new(AtomicBool::new(false));
         if let Err(error) = signals::heed(stop.clone(), ending) {
-            tracing::warn!("Ctrl-C is not handled: {error}");
+            tracing::warn!("cannot handle Ctrl-C: {error}");
         }
         Ui { json, stop }
     }
@@ -94,7 +94,7 @@ impl Ui {
     /// Warns the user, who stopped it, that the numbers are of a part.
     pub fn warn_if_stopped(&self) {
         if self.is_stopped() {
-            self.warn("stopped before its end; the numbers are of what ran until then");
+            self.warn("stopped early; the numbers cover the run until then");
         }
     }
 

@@ -13,7 +13,7 @@ pub struct Options {
     /// their weights. If an undirected graph lists each edge in both directions, the weight
     /// doubles.
     pub dedupe: bool,
-    /// Drops edges from a vertex to itself.
+    /// Drops self-loops.
     pub drop_self_loops: bool,
 }
 

@@ -14,20 +14,20 @@ use crate::ui::Ui;
 
 /// Send lines of standard input to a group, and print what its members send
 ///
-/// Every line becomes a message to all members, oneself included; every delivery is printed as
-/// `ID: text`. While too few members are reachable the input waits. After the end of the input the
-/// member stays until Ctrl-C or --count, then leaves.
+/// Every line becomes a message to all members, the sender included; every delivery is printed as
+/// `ID: text`. While too few members are reachable the command stops reading input. After the end
+/// of the input the member stays until Ctrl-C or --count, then leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,
 
-    /// Read the input once the group has so many members
+    /// Read the input once the group has this many members
     #[arg(long, value_name = "N", default_value = "1")]
     members: usize,
 
-    /// End after so many deliveries
+    /// Stop after this many deliveries
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
@@ -39,7 +39,7 @@ Examples, one in each terminal:
   paceline broadcast --seed 127.0.0.1:7001 --id 3
 
 With --json a delivery is a JSON document in a line: {\"origin\":1,\"seq\":4,\"text\":\"hello\"},
-and so is a view: {\"view\":3,\"members\":[1,2,3]}. A message that is not UTF-8 stands in base64
+and so is a view: {\"view\":3,\"members\":[1,2,3]}. A message that is not UTF-8 is in base64
 under \"text_base64\" instead of \"text\". On a terminal control characters are shown as \\x1b.";
 
 /// How often a line is offered again that no group was there to accept.

@@ -12,8 +12,8 @@ use crate::ui::Ui;
 
 /// List what protocols, drivers of sockets and the simulator count
 ///
-/// Reports name these counters, and `--json` has them as keys. What only a fault of another node
-/// causes is marked.
+/// Reports name these counters, and `--json` has them as keys. Counters that only a fault of
+/// another node raises are marked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ struct Entry {
 pub fn run(Args { of }: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let known: Vec<&str> = SETS.iter().map(|set| set.name).collect();
     if let Some(name) = of.as_deref().filter(|name| !known.contains(name)) {
-        let unknown = Diagnostic::new(format!("nothing that counts is called `{name}`"))
+        let unknown = Diagnostic::new(format!("there are no counters `{name}`"))
             .with_suggestion(name, known.iter().copied())
             .with_note(format!("known: {}", known.join(", ")));
         return Err(CliError::Input(unknown.to_string()));

@@ -9,7 +9,7 @@ use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Check what this machine offers, what needs it, and what to do about what is missing
+/// Check the features of this machine that Paceline uses, and how to add missing ones
 ///
 /// Fails only if something is missing that Paceline needs by default.
 #[derive(Debug, clap::Args)]
@@ -113,8 +113,8 @@ fn system() -> Check {
 fn cores(machine: &Machine) -> Check {
     let found = format!("{} cores", machine.cores);
     let found = if machine.cores >= 2 { Ok(found) } else { Err(found) };
-    Check::new("cores", found, "sweeps in parallel, and members that do not wait for each other")
-        .or("throughput measured on one core says little")
+    Check::new("cores", found, "parallel sweeps, and members that run at the same time")
+        .or("throughput measured on one core is not representative")
 }
 
 /// A chain of a million nodes of which each holds a wave of blocks takes about this much.
@@ -142,7 +142,8 @@ fn loopback() -> Check {
     let found = both().map(|port| format!("TCP and UDP on 127.0.0.1:{port}"));
     Check::new("loopback sockets", found.map_err(|e| e.to_string()), "every run on sockets")
         .required()
-        .or("is the loopback interface up (`ip link set lo up`)? may programs here open sockets?")
+        .or("is the loopback interface up (`ip link set lo up`)? are programs allowed to open \
+            sockets?")
 }
 
 fn offload() -> Check {
@@ -158,8 +159,10 @@ fn offload() -> Check {
         Ok((gso, gro)) => Err(format!("{gso} datagrams a send, {gro} a receive")),
         Err(error) => Err(error.to_string()),
     };
-    Check::new("UDP GSO and GRO", found, "many datagrams a system call")
-        .or("Linux 4.18 (send) and 5.0 (receive) have it; without it a datagram costs a call")
+    Check::new("UDP GSO and GRO", found, "many datagrams in a system call").or(
+        "requires Linux 4.18 (send) and 5.0 (receive); without it each datagram takes a system \
+            call",
+    )
 }
 
 fn unsent_bound() -> Check {
@@ -182,8 +185,8 @@ fn unsent_bound() -> Check {
         Ok(other) => Err(format!("asked for {BYTES} bytes, got {other}")),
         Err(error) => Err(error.to_string()),
     };
-    Check::new("TCP_NOTSENT_LOWAT", found, "back-pressure that sees what the kernel has not sent")
-        .or("Linux 3.12 has it; without it latency under load grows by the kernel's buffer")
+    Check::new("TCP_NOTSENT_LOWAT", found, "back-pressure that counts unsent data in the kernel")
+        .or("requires Linux 3.12; without it latency under load grows by the kernel's buffer")
 }
 
 /// What a busy port of 1 Gbit needs for a few milliseconds.
@@ -199,7 +202,7 @@ fn socket_buffers() -> Vec<Check> {
             Some(bytes) => Err(format!("up to {} KiB", bytes / 1024)),
             None => Err("unknown".to_owned()),
         };
-        Check::new(name, found, "datagrams that come in bursts").or(advice)
+        Check::new(name, found, "bursts of datagrams").or(advice)
     };
     vec![
         limit("receive buffer limit", "rmem_max", "`sysctl -w net.core.rmem_max=2097152`"),
@@ -212,7 +215,7 @@ const LAB: &str = "the network lab, `bench broadcast --lab netns`";
 fn network_lab() -> Vec<Check> {
     let mut checks = vec![
         Check::new("root", effective_user(), LAB)
-            .or("run the lab with sudo; all else needs no root"),
+            .or("run the lab with sudo; no other command needs root"),
         Check::new("network namespaces", namespaces(), LAB)
             .or("the process needs CAP_SYS_ADMIN and CAP_NET_ADMIN, which containers often lack"),
     ];
@@ -247,7 +250,7 @@ fn effective_user() -> Result<String, String> {
 fn namespaces() -> Result<String, String> {
     const CAPABILITIES: [(&str, u32); 2] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21)];
     if !Path::new("/proc/self/ns/net").exists() {
-        return Err("this kernel has none".to_owned());
+        return Err("this kernel does not have it".to_owned());
     }
     let bits = status("CapEff").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
     let bits = bits.ok_or("unknown")?;

@@ -61,12 +61,12 @@ pub struct HostArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
     pub join_within: Duration,
 
-    /// Memory for what waits for all other nodes together, and for records that have not come
-    /// whole; beyond it strangers lose theirs first [default: 1 GiB]
+    /// Memory for the send queues to all other nodes, and for incomplete records; above it unproven
+    /// peers lose theirs first [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     peer_memory: Option<usize>,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
+    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: any node that
     /// reaches the port can read and forge messages
     #[arg(long)]
     insecure_plaintext: bool,
@@ -230,21 +230,23 @@ pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Delivered(_) | Event::Direct(_) => return None,
         Event::View(view) => describe_view(view),
-        Event::LostPrimary => "too few members are reachable: nothing is accepted".to_owned(),
+        Event::LostPrimary => "too few members are reachable: no message is accepted".to_owned(),
         Event::RegainedPrimary => "enough members are reachable again".to_owned(),
         Event::Lagging(members) => {
             let members: Vec<String> = members.iter().map(NodeId::to_string).collect();
-            format!("waits for {} to read", members.join(" "))
+            format!("waiting for {} to read", members.join(" "))
         }
-        Event::Excluded => "the others went on without this node: it joins anew".to_owned(),
+        Event::Excluded => {
+            "the other members continued without this node: joining again".to_owned()
+        }
         Event::Left => "left".to_owned(),
-        Event::JoinRefused(refusal) => format!("may not join yet: {refusal}"),
+        Event::JoinRefused(refusal) => format!("cannot join yet: {refusal}"),
         Event::Rejected(BroadcastError::LostPrimary) => {
             "a message was not accepted: too few members are reachable".to_owned()
         }
         Event::Rejected(error) => format!("a message was not accepted: {error}"),
         Event::Undelivered { to, failure, .. } => {
-            format!("a message to {} may not have come: {failure}", to.node)
+            format!("a message to {} may not have arrived: {failure}", to.node)
         }
     })
 }

@@ -142,7 +142,7 @@ fn seed() -> clap::builder::RangedU64ValueParser {
 /// This program, to be started again as a node.
 fn this_program() -> Result<PathBuf, CliError> {
     std::env::current_exe()
-        .map_err(|error| CliError::Failed(format!("this program does not find itself: {error}")))
+        .map_err(|error| CliError::Failed(format!("cannot find the path of this program: {error}")))
 }
 
 /// Where folders go of which the user does not say where.

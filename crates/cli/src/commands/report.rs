@@ -12,9 +12,9 @@ use super::{Outcome, runs};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Write the report of a run or sweep again, and say where it is
+/// Write the report of a run or sweep again, and print its path
 ///
-/// The report of a folder that `reproduce` or `tour` made is left as it is.
+/// The report of a folder that `reproduce` or `tour` made is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

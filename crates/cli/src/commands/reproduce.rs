@@ -10,7 +10,7 @@ use super::{Outcome, runs, seed};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Run what papers claim, and show their figures beside the measured ones
+/// Run the experiments of the papers, and show published figures beside measured ones
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long)]
     processes: bool,
 
-    /// Change a setting of the scenario; may be given several times
+    /// Change a setting of the scenario; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 
@@ -60,7 +60,7 @@ Examples:
   paceline run chain/throughput --set nodes=16 --set topology=pipeline --seed 7
   paceline run mine.toml --set rate=100Mbit --set loss=1% --json
 
-A key needs its table (protocol.window_bytes=2MiB) only where several tables have it. Values carry
+A key needs its table (protocol.window_bytes=2MiB) only where several tables have it. Values have
 units: 10Mbit, 5ms, 8KiB, 1%, 200/s.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -187,7 +187,7 @@ fn describe(run: &Run) -> String {
     text.push_str(&table(["metric", "value", "unit"], &rows));
     if !result.starved.is_empty() {
         let starved: Vec<String> = result.starved.iter().map(|node| format!("n{node}")).collect();
-        text.push_str(&format!("\nstarved, nothing got through: {}\n", starved.join(", ")));
+        text.push_str(&format!("\nstarved senders: {}\n", starved.join(", ")));
     }
     text
 }

@@ -14,7 +14,7 @@ use crate::ui::Ui;
 
 /// Run a scenario over the grid of its [sweep] table, in the simulator
 ///
-/// What finished is kept at once: the same command goes on where it was stopped.
+/// Finished cells are written at once: the same command continues a stopped sweep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -78,7 +78,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let name = plan.name().replace(['/', '\\'], "-");
         runs().join(format!("{name}-sweep"))
     });
-    ui.say_when_stopped("finishing the cells that run; Ctrl-C again drops them");
+    ui.say_when_stopped("finishing the running cells; Ctrl-C again drops them");
     let outcome = if args.merge.is_empty() {
         let options = Options { threads: args.threads.map(usize::from), shard: args.shard };
         sweep::run(&plan, &folder, options, &ui.progress(), simulate)
@@ -89,7 +89,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         Err(stopped @ LabError::Stopped { .. }) => {
             let kept = sweep::merge(&plan, std::slice::from_ref(&folder))?;
             write_report(&plan, &kept, &folder)?;
-            ui.note(&format!("kept in {}; the same command goes on", folder.display()));
+            ui.note(&format!("kept in {}; the same command resumes", folder.display()));
             return Err(stopped.into());
         }
         other => other?,

@@ -102,7 +102,7 @@ fn down_leaves_a_folder_that_up_did_not_make() {
         let cluster = format!("--cluster={name}");
         for command in ["down", "up"] {
             let said = place.error(&[command, "--state", "v", &cluster], 2);
-            assert!(said.contains("names no folder"), "{command} {name}: {said}");
+            assert!(said.contains("is not the name of a folder"), "{command} {name}: {said}");
         }
     }
     // Not even a file that has the name of the lock.

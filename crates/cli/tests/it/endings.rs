@@ -146,7 +146,7 @@ fn excluded(place: &Place) -> (Running, Running, Running) {
     sender.signal("-STOP");
     while founder.says("view ").contains("n3") {}
     sender.signal("-CONT");
-    sender.says("the others went on without this node");
+    sender.says("the other members continued without this node");
     (founder, second, sender)
 }
 

@@ -69,7 +69,7 @@ fn the_tuner_says_what_it_takes_and_what_no_setting_can() {
     assert!(chosen["overhead"].as_f64().unwrap() <= 0.3, "{chosen}");
     let (ran, chosen) = place.json(&[&target[..], &["--expect-rate", "100/s"]].concat());
     assert_eq!((ran.status, &chosen["is_within_reach"]), (1, &Value::Bool(false)));
-    assert!(ran.stderr.contains("out of reach"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("cannot be met"), "{}", ran.stderr);
     let message = place.error(&["multicast", "tune", "--recover", "0.9"], 2);
     assert!(message.contains("--within"), "{message}");
     let message = place.error(&[&target[..], &["--overhead", "1%"]].concat(), 2);
@@ -89,7 +89,7 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     refused(&["--rate-of-fire", "8,3", "--within", "10ms"], "cannot be used with");
     refused(&["--within", "10ms", "--recover", "1.0"], "below 100 %");
     refused(&["--code", "rlc", "--window", "1"], "at least 2");
-    refused(&["--rate", "0/s"], "sends nothing");
+    refused(&["--rate", "0/s"], "sends no packets");
     refused(&["--lost-after", "100ms"], "at least the deadline");
     refused(&["--datagram", "100"], "200");
 }

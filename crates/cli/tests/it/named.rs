@@ -167,7 +167,10 @@ fn a_fetch_tells_how_far_it_is_in_lines_of_json() {
     assert!(content_bytes.iter().zip(&link_bytes).all(|(content, link)| content <= link));
     let text = place.run(&[&fetch[..], &["--no-resume", "--stats=100ms"]].concat());
     assert!(text.stdout.contains("Mbit/s so far"), "{}", text.stdout);
-    assert!(place.error(&[&fetch[..], &["--stats", "0s"]].concat(), 2).contains("how often"));
+    assert!(place.error(&[&fetch[..], &["--stats", "0s"]].concat(), 2).contains(
+        "expected an \
+        interval"
+    ));
 }
 
 #[test]
@@ -215,7 +218,7 @@ fn a_fetch_that_is_interrupted_says_what_it_keeps() {
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("run it again") && said.contains("error: stopped"), "{said}");
+    assert!(said.contains("run the command again") && said.contains("error: stopped"), "{said}");
     assert!(place.path().join("out.part").exists() && !place.path().join("out").exists());
 }
 
@@ -442,7 +445,7 @@ fn what_cannot_be_is_refused_with_what_would_do() {
     let to_nobody = ["forward", "--bind", "127.0.0.1:0", "--route", "/p=127.0.0.1:1"];
     refused(&to_nobody, "which has no face");
     refused(&["forward", "--bind", "127.0.0.1:0", "--headroom", "2"], "headroom is 2");
-    refused(&["forward", "--stats", "0s"], "how often");
+    refused(&["forward", "--stats", "0s"], "expected an interval");
     refused(&["forward", "--face-allow", "10.1.0.0/8"], "--face-allow");
     refused(&["forward", "--face-allow", "10.1.0.0/8"], "write 10.0.0.0/8");
     refused(&["serve", "served", "--prefix", "/p", "--face-allow", "10.0.0.0/33"], "0 to 32");

@@ -142,7 +142,7 @@ fn a_bench_that_is_stopped_prints_what_it_measured() {
         let seconds = row["seconds"].as_f64().unwrap();
         assert!(seconds > 0.0 && seconds < 60.0, "{row}");
         assert!(row["mb_per_node_per_s"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(stderr.contains("stopped before its end"), "{stderr}");
+        assert!(stderr.contains("stopped early"), "{stderr}");
     }
 }
 
@@ -175,7 +175,7 @@ fn a_run_on_sockets_that_is_stopped_keeps_what_ran_until_then() {
         };
         assert_eq!(value("stopped_early"), 1.0, "{arguments:?}: {document}");
         assert!(value("messages_delivered") > 0.0, "{arguments:?}: {document}");
-        assert!(stderr.contains("stopped before its end"), "{stderr}");
+        assert!(stderr.contains("stopped early"), "{stderr}");
     }
 }
 

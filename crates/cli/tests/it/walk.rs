@@ -153,10 +153,10 @@ fn every_kind_walks_and_arguments_of_another_are_refused() {
         assert_eq!((ran.status, &summary["walks"]), (0, &45.into()), "{}", ran.stderr);
     }
     for (arguments, wrong) in [
-        (&["--kind", "metapath"][..], "which --labels"),
+        (&["--kind", "metapath"][..], "needs --labels"),
         (&["--kind", "metapath", "--labels", "1"], "have no labels"),
         (&["--kind", "ppr", "--length", "3"], "--length has no effect"),
-        (&["--end", "0.1"], "--end has no effect on these walks: it is for --kind ppr"),
+        (&["--end", "0.1"], "--end has no effect on these walks: it applies only to --kind ppr"),
         (&["--p", "2"], "--p has no effect"),
         (&["--kind", "node2vec", "--q", "0"], "node2vec's q is 0: 0.01 to 100"),
         (&["--restart", "0.1"], "--restart has no effect"),
@@ -197,13 +197,13 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (&["small.tsv", "--sources", "word.txt"], "word.txt: line 2: `two` is not an id"),
         (&["small.tsv", "--sources", "none.txt"], "none.txt: no source in it"),
         (&["small.tsv", "--sources", "gone.txt"], "gone.txt: "),
-        (&["small.tsv", "--out", "w.dat"], "w.dat: the name says no format"),
+        (&["small.tsv", "--out", "w.dat"], "w.dat: the name has no known ending"),
         (&["small.tsv", "--out", "no/w.txt"], "no/w.txt: there is no folder no"),
         (&["small.tsv", "--visits", "no/v.csv"], "no/v.csv: there is no folder no"),
-        (&["small.tsv", "--visits", "v.csv", "--ends", "v.csv"], "two outputs cannot have one"),
+        (&["small.tsv", "--visits", "v.csv", "--ends", "v.csv"], "two outputs cannot use the same"),
         (&["small.tsv", "--top-k", "3"], "--ends"),
         (&["small.tsv", "--resume"], "--out"),
-        (&["small.tsv", "--out", "w.txt.gz", "--resume"], "only .txt and .csv"),
+        (&["small.tsv", "--out", "w.txt.gz", "--resume"], "only uncompressed .txt and .csv"),
         (&["small.tsv", "--threads", "0"], "1..=1024"),
     ] {
         let said = place.error(&run(arguments), 2);
@@ -312,7 +312,7 @@ mod resumed {
 
             let said = place.error(&run(&job), 2);
             assert!(said.contains("an earlier run left the file unfinished"), "{said}");
-            assert!(said.contains("--resume goes on with it"), "{said}");
+            assert!(said.contains("--resume continues it"), "{said}");
             let resume = [&job[..], &["--resume"]].concat();
             let other = [&resume[..], &["--seed", "9", "--length", "7"]].concat();
             let said = place.error(&run(&other), 2);
@@ -355,7 +355,7 @@ mod resumed {
         let output = command.current_dir(place.path()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("w.txt: ") && said.contains("--resume goes on once"), "{said}");
+        assert!(said.contains("w.txt: ") && said.contains("--resume continues once"), "{said}");
         let ran = place.run(&[&job[..], &["--resume"]].concat());
         assert_eq!(ran.status, 0, "{}", ran.stderr);
         let bytes = |name: &str| fs::read(place.path().join(name)).unwrap();
@@ -423,7 +423,7 @@ fn an_array_of_walks_is_that_of_the_text() {
         .collect();
     assert_eq!(found, walks(&place, "w.txt"));
     let resume = [&job[..], &["w.npy", "--resume"]].concat();
-    assert!(place.error(&run(&resume), 2).contains("only .txt and .csv"));
+    assert!(place.error(&run(&resume), 2).contains("only uncompressed .txt and .csv"));
 }
 
 #[cfg(feature = "parquet")]
@@ -455,5 +455,5 @@ fn parquet_walks_are_those_of_the_text() {
         .collect();
     assert_eq!(found, walks(&place, "w.txt"));
     let resume = [&job[..], &["w.parquet", "--resume"]].concat();
-    assert!(place.error(&run(&resume), 2).contains("only .txt and .csv"));
+    assert!(place.error(&run(&resume), 2).contains("only uncompressed .txt and .csv"));
 }

@@ -126,7 +126,7 @@ fn each_method_gives_the_bytes_that_this_machine_gives() {
     }
     // The servers have the graph by the method that was used last.
     let said = servers.place.error(&Servers::walk(&names, &["--method", "tail"]), 2);
-    assert!(said.contains("by another --method: --replace"), "{said}");
+    assert!(said.contains("or another --method: --replace"), "{said}");
     let said = servers.place.error(&Servers::walk(&names, &["--method", "rq-rg-nodirect"]), 2);
     assert!(said.contains("rq-rg") && said.contains("mark-exact"), "{said}");
     let said = servers.place.error(&["walk", "run", "g.tsv", "--method", "tail"], 2);

@@ -121,7 +121,7 @@ impl Measures {
         self.recovered_ms.partition_point(|&took| took <= ms) as f64 / self.lost as f64
     }
 
-    /// The mean time of recovery, ms. NaN if nothing was recovered.
+    /// The mean recovery time, ms. NaN if nothing was recovered.
     pub fn mean_ms(&self) -> f64 {
         self.recovered_ms.iter().sum::<f64>() / self.recovered_ms.len() as f64
     }

@@ -185,8 +185,8 @@ pub struct Fetch {
     pub trust: Trust,
     /// The most segments delivered and not [consumed](Command::Consumed); `None` for no limit.
     pub unread_max: Option<usize>,
-    /// How long nothing may come before the flow fails; four times as long while Interests are
-    /// refused for congestion.
+    /// Give up after this time without Data before the flow fails; four times as long while
+    /// Interests are refused for congestion.
     pub give_up_after: Duration,
 }
 

@@ -304,7 +304,7 @@ impl Sender {
         let before = self.lost;
         for place in from.min(at)..at {
             if self.segments[place].state == State::InFlight {
-                self.mark_lost(place);
+                self.mark_segment_lost(place);
             }
         }
         self.examined = self.examined.max(self.segments[at].start);
@@ -320,13 +320,13 @@ impl Sender {
         for place in 0..at {
             let segment = &self.segments[place];
             if segment.state == State::Resent && segment.resent_before <= third {
-                self.mark_lost(place);
+                self.mark_segment_lost(place);
             }
         }
         self.lost > before
     }
 
-    fn mark_lost(&mut self, place: usize) {
+    fn mark_segment_lost(&mut self, place: usize) {
         let segment = &mut self.segments[place];
         segment.state = State::Lost;
         self.pipe -= segment.bytes();

@@ -34,11 +34,12 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// Who sends: one, all, a number (the first 2, neighbours), or members from 0: 0,2 or 0,2-7
+    /// The senders: one, all, a number (the first 2, neighbours), or members from 0: 0,2 or 0,2-7
     #[arg(long, value_name = "SENDERS", default_value = "all", value_parser = parse_senders)]
     senders: Senders,
 
-    /// Who sends only a message each 100 ms, in the same form; latency is measured apart
+    /// Members that send only a message each 100 ms, in the same form; their latency is measured
+    /// separately
     #[arg(long, value_name = "SENDERS", value_parser = parse_senders)]
     quiet: Option<Senders>,
 
@@ -58,8 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     socket_buffer: Option<u64>,
 
-    /// Change a setting of the group, such as protocol.window_bytes=2MiB; may be given
-    /// several times
+    /// Change a setting of the group, such as protocol.window_bytes=2MiB; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
@@ -153,7 +153,7 @@ fn describe(row: &BenchRow) -> String {
         ["of quiet members, 99th", &row.quiet_p99_ms.map_or("-".into(), number), "ms"],
         ["processor time", &number(row.cpu_s_per_gb), "s/GB received"],
         ["fairness, most over fewest", &row.fairness.map_or("-".into(), number), ""],
-        ["senders that got nothing", &starved, ""],
+        ["starved senders", &starved, ""],
         ["seconds without progress", &row.seconds_without_progress.to_string(), ""],
         ["load average", &number(row.load), ""],
     ];

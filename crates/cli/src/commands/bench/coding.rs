@@ -33,7 +33,7 @@ bytes of all packets that are read, and `of copy` compares that with copying the
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if !(Duration::from_millis(1)..=Duration::from_secs(10)).contains(&args.time) {
-        return Err(CliError::Input(format!("--time {:?} is not 1 ms to 10 s", args.time)));
+        return Err(CliError::Input(format!("--time {:?}: expected 1 ms to 10 s", args.time)));
     }
     let settings = Settings { time: args.time };
     let bench = Bench::new(measure(settings, &ui.progress())?);

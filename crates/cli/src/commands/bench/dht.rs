@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "100000")]
     keys: u64,
 
-    /// Keys that are loaded unbundled [default: as many, at most 20,000]
+    /// Keys that are loaded unbundled [default: as many as keys, at most 20,000]
     #[arg(long, value_name = "N")]
     unbundled: Option<u64>,
 
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "256")]
     bundle: usize,
 
-    /// Bundles on their way at once, bundled or not
+    /// Bundles in flight, bundled or not
     #[arg(long, value_name = "N", default_value = "16")]
     in_flight: usize,
 
@@ -184,7 +184,7 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         if killed == 0 {
             return Ok(());
         }
-        ui.note(&format!("hosts are killed: {killed}"));
+        ui.note(&format!("killed hosts: {killed}"));
         let begun = Instant::now();
         let middle = processes.len() / 2;
         for process in &processes[middle + 1 - killed..=middle] {
@@ -221,7 +221,7 @@ async fn settled(args: &Args, up: &UpArgs, ui: &Ui) -> Result<(), CliError> {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    Err(CliError::Failed(format!("the table has not settled within {SETTLED_WITHIN:?}")))
+    Err(CliError::Failed(format!("the table did not stabilize within {SETTLED_WITHIN:?}")))
 }
 
 fn entry(number: u64, args: &Args, of: char) -> (Bytes, Bytes) {

@@ -16,9 +16,9 @@ use crate::ui::Ui;
 
 /// Named data between processes at a fair rate: over two paths behind one link, and over one
 ///
-/// Two cases. Slingshot: consumer C1 fetches a file that is at the ends of two links behind a joint
-/// one; C2 comes, fetches another one from one of the ends, and leaves. Single: one consumer, a
-/// forwarder and a producer in a row. All of them are `paceline serve`, `forward` and `fetch`.
+/// Two cases. Slingshot: consumer C1 fetches a file from the ends of two links behind a shared one;
+/// meanwhile C2 fetches another file from one of the ends. Single: one consumer, a forwarder and a
+/// producer in a row. The processes are `paceline serve`, `forward` and `fetch`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "LAB", default_value = "loopback")]
     lab: Lab,
 
-    /// What to run [default: both]
+    /// The case to run [default: both]
     #[arg(long, value_name = "CASE")]
     case: Option<Case>,
 
@@ -63,11 +63,11 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u16).range(100..=8_000))]
     segment_bytes: u16,
 
-    /// The least that must come of what the links hold
+    /// The minimum share of the capacity of the links that must arrive
     #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = parse_probability)]
     least: f64,
 
-    /// How far C1 and C2 may be apart, as a share of the faster one
+    /// The maximum difference between the rates of C1 and C2, as a share of the faster one
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_probability)]
     apart: f64,
 }
@@ -116,7 +116,7 @@ const SECONDS_MIN: Duration = Duration::from_secs(1);
 fn parse_time(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
     if time < SECONDS_MIN {
-        return Err("rates are measured over a second at least".to_owned());
+        return Err("--seconds: expected at least 1 second".to_owned());
     }
     Ok(time)
 }
@@ -184,7 +184,7 @@ fn describe(rows: &[FetchRow]) -> String {
     for row in rows {
         for file in &row.files {
             text += &format!(
-                "{} {}: {} bytes in {} s, {} Mbit/s; {} late, {} refused, {} twice{}\n",
+                "{} {}: {} bytes in {} s, {} Mbit/s; {} late, {} refused, {} duplicate{}\n",
                 row.case,
                 file.consumer,
                 file.bytes,
@@ -193,7 +193,7 @@ fn describe(rows: &[FetchRow]) -> String {
                 file.timeouts,
                 file.nacks,
                 file.duplicates,
-                if file.is_verified { "; the digest fits" } else { "" },
+                if file.is_verified { "; the digest matches" } else { "" },
             );
         }
         text += &format!("{}: load {}\n", row.case, number(row.load));
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_time_in_which_nothing_can_be_measured_is_refused() {
         assert_eq!(parse_time("2500ms"), Ok(Duration::from_millis(2_500)));
-        assert!(parse_time("500ms").unwrap_err().contains("a second at least"));
+        assert!(parse_time("500ms").unwrap_err().contains("at least 1 second"));
         assert!(parse_time("ten").is_err());
     }
 }

@@ -48,7 +48,7 @@ shaped, links paced and Data stamped.";
 fn measured_time(text: &str) -> Result<Duration, String> {
     let time = parse::seconds(text)?;
     let is_in_range = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time);
-    is_in_range.then_some(time).ok_or_else(|| format!("`{text}` is not within 1s to 1h"))
+    is_in_range.then_some(time).ok_or_else(|| format!("`{text}`: expected 1s to 1h"))
 }
 
 /// Does it.

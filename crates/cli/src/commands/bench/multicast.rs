@@ -14,10 +14,10 @@ use crate::commands::{Outcome, seed, this_program};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// What members lose and how soon it comes back, a process for each member
+/// Losses of members and the time to recover them, with a process for each member
 ///
-/// Without a setting of its own four are measured one after another: repairs at (8,3), with
-/// questions for the rest and without, at (8,5), and a linear code at (8,3).
+/// Without --setting, four are measured one after another: repairs at (8,3), with and without
+/// requests for missing packets, at (8,5), and a linear code at (8,3).
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -54,16 +54,16 @@ pub struct Args {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     ip_multicast: Option<u16>,
 
-    /// A setting to measure: code, packets of a repair, members it goes to, and `ask` if questions
-    /// are asked for the rest, such as xor,8,3 or rlc32,8,2,ask; may be given several times
+    /// A setting to measure: code, packets of a repair, members it goes to, and `ask` for requests
+    /// of missing packets, such as xor,8,3 or rlc32,8,2,ask; may be repeated
     #[arg(long = "setting", value_name = "CODE,R,C", value_parser = parse_setting)]
     settings: Vec<RepairSetting>,
 
-    /// Change a setting of the group, such as protocol.flush_after=5ms; may be given several times
+    /// Change a setting of the group, such as protocol.flush_after=5ms; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 
-    /// On loopback: who loses what
+    /// On loopback: which members lose which packets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed())]
     seed: u64,
 }
@@ -119,7 +119,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         (Lab::Loopback, multicast_port) => MulticastPlace::Loopback { multicast_port },
         (Lab::Netns, None) => MulticastPlace::Netns,
         (Lab::Netns, Some(_)) => {
-            let text = "--ip-multicast is for loopback: --lab netns always has it";
+            let text = "--ip-multicast applies only to loopback: --lab netns always uses it";
             return Err(CliError::Input(text.to_owned()));
         }
     };

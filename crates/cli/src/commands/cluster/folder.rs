@@ -79,7 +79,7 @@ impl Folder {
                     std::thread::sleep(LOOK_EVERY);
                     continue;
                 }
-                return Err(not_ours(path, "remove by hand what is not needed"));
+                return Err(not_ours(path, "remove by hand the files that are not needed"));
             }
             if let Some(lock) = lock(&real, begun, ui)? {
                 return Ok(Some(Folder { path: real, _lock: lock }));
@@ -145,12 +145,12 @@ pub fn processes(path: &Path, ui: &Ui) -> Result<Vec<Process>, CliError> {
             let list = real.join(LIST);
             if !cfg!(target_os = "linux") {
                 return Err(CliError::Input(format!(
-                    "{}: {why}: end its nodes by hand, and remove {}",
+                    "{}: {why}: stop its nodes by hand, and remove {}",
                     list.display(),
                     real.display()
                 )));
             }
-            ui.warn(&format!("{}: {why}; nodes are found by their logs", list.display()));
+            ui.warn(&format!("{}: {why}; finding nodes by their logs instead", list.display()));
             Vec::new()
         }
     };
@@ -228,8 +228,8 @@ fn names(path: &Path) -> Result<Vec<OsString>, CliError> {
 
 fn not_ours(path: &Path, remedy: &str) -> CliError {
     CliError::Input(format!(
-        "{}: `paceline up` did not make this folder (no file `{MARKER}` in it), so nothing in it \
-         is changed: {remedy}",
+        "{}: `paceline up` did not make this folder (it has no file `{MARKER}`), so it is not \
+         changed: {remedy}",
         path.display()
     ))
 }
@@ -253,8 +253,8 @@ fn lock(path: &Path, begun: Instant, ui: &Ui) -> Result<Option<File>, CliError> 
             Err(TryLockError::WouldBlock) if begun.elapsed() >= LOCK_WITHIN => {
                 let holder = fs::read_to_string(&place).unwrap_or_default();
                 return Err(CliError::Input(format!(
-                    "{}: process {} (`up` or `down`) is changing this cluster: wait for its end, \
-                     or end it",
+                    "{}: process {} (`up` or `down`) is changing this cluster: wait until it ends, \
+                     or stop it",
                     path.display(),
                     holder.trim()
                 )));

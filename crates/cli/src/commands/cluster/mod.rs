@@ -43,8 +43,8 @@ pub struct Which {
 ///
 /// Each node is a `paceline node` on a port of loopback: a member of a group, a host of a table or
 /// a server of walks. Run again it starts the nodes that have died, which join as new members; a
-/// client gives a restarted server of walks its part of the graph again. If one node does not
-/// start, those that this call started are ended.
+/// client supplies a restarted server of walks with its part of the graph again. If one node does
+/// not start, the nodes that this call started are stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,8 +70,8 @@ pub struct UpArgs {
     #[command(flatten)]
     pub service: service::Shared,
 
-    /// With --service dht: each keeps a file of what it holds in this folder, and hands it back
-    /// when it is started again; writes are acknowledged once they are on disk
+    /// With --service dht: each host stores its records in a file in this folder, and restores them
+    /// when it is restarted; writes are acknowledged once they are on disk
     #[arg(long, value_name = "DIR")]
     pub durable: Option<PathBuf>,
 
@@ -118,12 +118,13 @@ impl Which {
             let home = || variable("HOME").map(|home| home.join(".local/state"));
             variable("XDG_STATE_HOME").or_else(home).map(|state| state.join("paceline"))
         });
-        let state = state.ok_or_else(|| CliError::Input("no HOME: say --state DIR".to_owned()))?;
+        let state =
+            state.ok_or_else(|| CliError::Input("HOME is not set: pass --state DIR".to_owned()))?;
         let name = &self.cluster;
         if name.is_empty() || name.contains(['/', '\\']) || name.starts_with(['.', '-']) {
             return Err(CliError::Input(format!(
-                "--cluster `{name}` names no folder: expected a name without / and \\, and with \
-                 neither . nor - at its beginning"
+                "--cluster `{name}` is not the name of a folder: expected a name without / and \\ \
+                 that begins with neither . nor -"
             )));
         }
         Ok(state.join(name))
@@ -141,18 +142,18 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
         true => format!("join with --seed {}", all[0]),
         false => format!("walk with --servers {}", all.join(",")),
     };
-    ui.print(&format!("{text}{started} started, {kept} were running; {how}\n"))?;
+    ui.print(&format!("{text}{started} started, {kept} already running; {how}\n"))?;
     Ok(Outcome::Done)
 }
 
 /// Starts what is missing; all that run, and how many did before.
 pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), CliError> {
     let last = args.port.checked_add(args.n - 1).ok_or_else(|| {
-        CliError::Input(format!("{} ports from {} on go beyond 65535", args.n, args.port))
+        CliError::Input(format!("{} ports from {} exceed 65535", args.n, args.port))
     })?;
     let service = args.service.service;
     if args.files().is_some() && !service.stores {
-        let wrong = "--durable and --durable-async are for --service dht";
+        let wrong = "--durable and --durable-async apply only to --service dht";
         return Err(CliError::Input(wrong.to_owned()));
     }
     let folder = Folder::make(&args.which.path()?, ui)?;
@@ -160,7 +161,7 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
     let kept = processes.len();
     if let Some(other) = processes.iter().find(|process| process.service != service) {
         return Err(CliError::Input(format!(
-            "{} runs another service: end it by `paceline down`, or name another --cluster",
+            "{} runs another service: stop it with `paceline down`, or name another --cluster",
             other.address
         )));
     }
@@ -215,7 +216,7 @@ pub fn down(args: DownArgs, ui: &Ui) -> Result<Outcome, CliError> {
         let names: Vec<_> = others.iter().map(|name| name.to_string_lossy()).collect();
         let path = args.which.path()?;
         let names = names.join(", ");
-        ui.note(&format!("{} stays: `up` did not make {names} in it", path.display()));
+        ui.note(&format!("{} remains, because `up` did not make {names} in it", path.display()));
     }
     Ok(Outcome::Done)
 }

@@ -11,15 +11,15 @@ use crate::error::CliError;
 use crate::files::write_out;
 use crate::ui::Ui;
 
-/// Print what the files of durable hosts hold, as CSV: key, value
+/// Print the records in files of durable hosts, as CSV: key, value
 ///
-/// For hosts that have stopped. Of a key that stands in several files the newest value is printed.
-/// A table that runs cannot be listed, only asked for keys.
+/// For hosts that have stopped. For a key in several files the newest value is printed. A running
+/// table cannot be listed; it only answers requests for keys.
 ///
-/// Nothing is lost: `dht load` writes the same bytes. As CSV they are printed as they are, a field
-/// in quotes where that is needed; with --json there is a JSON document a line, with base64 under
-/// `key_base64` and `value_base64` for what is not UTF-8. Only on a terminal, control characters
-/// are shown as \\x1b.
+/// The format is lossless: `dht load` writes the same bytes. CSV has the plain bytes, with fields
+/// in quotes where needed; with --json the output is a JSON document a line, with base64 under
+/// `key_base64` and `value_base64` for bytes that are not UTF-8. Only on a terminal, control
+/// characters are shown as \\x1b.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +27,7 @@ Examples:
   paceline dht dump 7001.redb 7002.redb -o table.csv
   paceline dht load table.csv --seed 127.0.0.1:7001")]
 pub struct Args {
-    /// Files of hosts: what --durable named
+    /// Files of hosts, as in --durable
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -65,7 +65,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         Format::Csv => Lines::Csv,
         Format::Jsonl => Lines::Jsonl,
         Format::Parquet => {
-            let wrong = "a dump is not written as Parquet: name a file in .csv or .jsonl";
+            let wrong = "cannot write a dump as Parquet: name a file that ends in .csv or .jsonl";
             return Err(CliError::Input(format!("{}: {wrong}", path.display())));
         }
     };

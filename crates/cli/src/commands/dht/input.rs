@@ -18,8 +18,8 @@ pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// How entries are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// key,value: a field with a comma, a quote or a line break in it stands in quotes, a quote in
-    /// it twice (RFC 4180); the bytes of a field are taken as they are
+    /// key,value: a field with a comma, quote or line break is in quotes, with each quote doubled
+    /// (RFC 4180); the bytes of a field are not changed
     Csv,
     /// {"key":"..","value":".."} in a line; "key_base64" and "value_base64" hold any bytes
     Jsonl,
@@ -117,8 +117,8 @@ fn parse_csv(entry: &[u8]) -> Result<KeyValue, String> {
     let (value, rest) = take_field(rest)?;
     match rest {
         None => Ok((key, value)),
-        Some(_) => Err("more than two fields: expected `key,value`, a field with a comma in it \
-                        in quotes"
+        Some(_) => Err("more than two fields: expected `key,value`, with quotes around a field \
+                        that has a comma"
             .to_owned()),
     }
 }
@@ -131,8 +131,8 @@ fn take_field(bytes: &[u8]) -> Result<(Vec<u8>, Option<&[u8]>), String> {
             None => (bytes, None),
         };
         if field.contains(&b'"') {
-            return Err("a quote within a field: expected the whole field in quotes, and the \
-                        quote in it twice"
+            return Err("a quote within a field: expected quotes around the whole field, and the \
+                        quote doubled"
                 .to_owned());
         }
         return Ok((field.to_vec(), rest));
@@ -140,9 +140,7 @@ fn take_field(bytes: &[u8]) -> Result<(Vec<u8>, Option<&[u8]>), String> {
     let mut field = Vec::new();
     loop {
         let Some((before, after)) = split_once(rest, b'"') else {
-            return Err(
-                "a quote is not closed: expected another one at the end of the field".into()
-            );
+            return Err("a quote is not closed: expected a quote at the end of the field".into());
         };
         field.extend_from_slice(before);
         match after.first() {

@@ -37,8 +37,9 @@ use crate::ui::Ui;
 /// `key` and `value`, and any bytes in base64 under `key_base64` and `value_base64`. `dht dump`
 /// writes both. A byte order mark at the beginning of the file is no part of the first key.
 ///
-/// The file is read as the table takes it, so it may be larger than memory. Stopped, or at a line
-/// that is no entry, the command keeps a journal of how far it came; run again it goes on there.
+/// The command reads the file as fast as the table accepts entries, so it may be larger than
+/// memory. If it is stopped or meets an invalid line, it keeps a journal of its progress, and a
+/// repeated command continues there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -54,8 +55,8 @@ pub struct Args {
     #[arg(long)]
     header: bool,
 
-    /// Write what became of each key to this file, as CSV in the order of the lines; the journal
-    /// is this name with `.progress` behind it [default: the journal is FILE.progress]
+    /// Write the outcome of each key to this file, as CSV in the order of the lines; the journal is
+    /// this name followed by `.progress` [default: the journal is FILE.progress]
     #[arg(long, value_name = "FILE")]
     outcomes: Option<PathBuf>,
 
@@ -69,13 +70,12 @@ pub struct Args {
     client: ClientArgs,
 }
 
-const AFTER_HELP: &str = "\
-Examples:
+const AFTER_HELP: &str = "Examples:
   paceline dht load stock.csv --header --outcomes stock.outcomes.csv
   paceline dht load stock.jsonl --bundle 1          each key on its own, to compare
 
-Exit status: 0 all were acknowledged; 1 some were not, or it was stopped; 2 a line is no entry.
-A key that is on fewer hosts than --require-copies, as others failed, counts as failed.
+Exit status: 0 all were acknowledged; 1 some were not, or it was stopped; 2 a line is invalid.
+A key on fewer hosts than --require-copies, because others failed, counts as failed.
 Outcomes are lines of `line,key,outcome,detail`: stored and on how many hosts, or failed and why.";
 
 /// Entries that wait to be taken.
@@ -137,7 +137,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let input = |error| CliError::Input(format!("{}: {error}", path.display()));
     let Opened { input, total, unit, done } = opened.map_err(input)?;
     if done.lines > 0 {
-        ui.note(&format!("goes on after line {} of {}", done.lines, path.display()));
+        ui.note(&format!("resuming after line {} of {}", done.lines, path.display()));
     }
     let outcomes = args.outcomes.as_deref().map(|path| Outcomes::open(path, &done)).transpose()?;
 
@@ -215,13 +215,14 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     ))?;
     if let Some((line, expected)) = fault {
         return Err(CliError::Input(format!(
-            "{}:{line}: {expected}\n  = {} lines are done; mend it and run again to go on",
+            "{}:{line}: {expected}\n  = {} lines are done; correct the file and run again to \
+            resume",
             path.display(),
             done.lines,
         )));
     }
     if !is_complete {
-        ui.note(&format!("stopped after line {}; run again to go on", done.lines));
+        ui.note(&format!("stopped after line {}; run again to resume", done.lines));
     }
     Ok(Outcome::of(is_complete && done.failed == 0))
 }
@@ -270,7 +271,7 @@ impl Opened {
 
     #[cfg(not(feature = "parquet"))]
     fn rows(_: File, _: Done) -> Result<Opened, String> {
-        Err("this build reads no Parquet: expected CSV or JSON Lines, or build with `--features \
+        Err("this build cannot read Parquet: expected CSV or JSON Lines, or build with `--features \
              paceline-cli/parquet`"
             .to_owned())
     }
@@ -414,9 +415,7 @@ fn read_entry(
         lines += 1;
         if entry.len() > ENTRY_BYTES_MAX {
             let wrong = format!("an entry of more than {ENTRY_BYTES_MAX} bytes");
-            return Ok(Err(
-                wrong + ": expected an entry a line, and a quote closed if it is opened"
-            ));
+            return Ok(Err(wrong + ": expected an entry a line, with every quote closed"));
         }
         quoting = quoting.read(&entry[begin..]);
         if format != Lines::Csv || quoting != Quoting::Quoted {

@@ -88,7 +88,7 @@ Examples:
     Stat(stat::Args),
 }
 
-/// Which table, and how to ask.
+/// The table, and how to reach it.
 #[derive(Debug, clap::Args)]
 pub struct ClientArgs {
     /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS]
@@ -112,12 +112,12 @@ pub struct ClientArgs {
     #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
-    /// With --algorithm kademlia: hosts to ask at once for one key, 1 to 8
+    /// With --algorithm kademlia: hosts to ask concurrently for one key, 1 to 8
     #[arg(long, value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u8).range(1..=8))]
     parallel: u8,
 
-    /// How long the first answer may take
+    /// How long the first reply may take
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
     join_within: Duration,
 
@@ -129,8 +129,8 @@ pub struct ClientArgs {
 /// When a write counts as done.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Writing {
-    /// Fail if hosts failed and what is written is on fewer than this many of those that are left,
-    /// 1 to 16; it may be found all the same. Where there never were as many, all hosts suffice
+    /// Fail if, after failures of hosts, fewer than this many remaining hosts hold the write, 1 to
+    /// 16; the value may still be found. In a table that never had as many hosts, all hosts suffice
     #[arg(long, value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u8).range(1..=16))]
     require_copies: u8,
@@ -156,7 +156,7 @@ impl From<Travel> for Style {
     }
 }
 
-/// How many keys travel together, and how.
+/// The size of bundles, and how they travel.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Bundling {
     /// How bundles travel; hosts answer a recursive one at the address of --bind
@@ -167,7 +167,7 @@ pub struct Bundling {
     #[arg(long, value_name = "N", default_value = "256")]
     pub bundle: usize,
 
-    /// Bundles on their way at once, 1 to 1,024
+    /// Bundles in flight, 1 to 1,024
     #[arg(long, value_name = "N", default_value = "16")]
     pub in_flight: usize,
 
@@ -279,9 +279,9 @@ async fn explained<T>(dht: &Dht, ui: &Ui, request: impl Future<Output = T>) -> T
             Err(_) if !is_said && dht.stats().counters.count("overlay_put_off") > 0 => {
                 is_said = true;
                 ui.note(
-                    "waiting for up to 12 s: hosts have come, gone or failed near this key; a host \
-                     is sure once its neighbours have been the same for 3.4 s and none is missing \
-                     that may hold the key alone",
+                    "waiting for up to 12 s: hosts near this key have joined, left or failed; a \
+                     host accepts the write once its neighbours have been the same for 3.4 s and \
+                     no missing host may be the only holder of the key",
                 );
             }
             Err(_) => {}

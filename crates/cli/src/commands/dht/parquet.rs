@@ -62,7 +62,7 @@ impl Rows {
     pub fn next(&mut self) -> Option<Result<(Bytes, Bytes), String>> {
         Some(match self.rows.next()? {
             Ok(row) => entry(&row),
-            Err(error) => Err(format!("{error}: expected a row that can be read")),
+            Err(error) => Err(format!("{error}: expected a readable row")),
         })
     }
 

@@ -12,15 +12,15 @@ use crate::error::CliError;
 use crate::files::{failed, write_out};
 use crate::ui::Ui;
 
-/// Print the value under a key, or those under many
+/// Print the value of a key, or of many keys
 ///
-/// Exit status 1 if no value is there, and 3 if that is not sure: hosts that failed may hold it, or
-/// did not answer. A value is printed byte for byte; on a terminal a line feed follows it, and
-/// control characters are shown as \\x1b. With --json it is a document with `key` and `value`, or
-/// in base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
+/// Exit status 1 if the key is absent, and 3 if that is not sure: hosts that failed or did not
+/// reply may hold it. A value is printed byte for byte; on a terminal a line feed follows it, and
+/// control characters are shown as \\x1b. With --json the output is a document with `key` and
+/// `value`, or in base64 `key_base64` and `value_base64` where the bytes are not UTF-8.
 ///
-/// With --keys-from the keys travel together, and what is found is printed as it comes:
-/// `key,value`, as CSV, or with --json as a JSON document a line.
+/// With --keys-from the keys travel in bundles, and each value is printed on arrival: `key,value`,
+/// as CSV, or with --json as a JSON document a line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -91,7 +91,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
                 Some(value) => args.print(key, &value, ui)?,
                 None => {
                     let key = Printable::line(key);
-                    return Err(CliError::Failed(format!("nothing under `{key}`")));
+                    return Err(CliError::Failed(format!("there is no value for `{key}`")));
                 }
             }
             Ok(Outcome::Done)

@@ -14,9 +14,9 @@ use crate::ui::Ui;
 
 /// Deliver a message to the hosts that are responsible for keys
 ///
-/// A bundle of keys is one tree: each host passes the message on once for all keys that go the same
-/// way. `paceline node --service dht` prints what is delivered to it. Exit status 1 if a key's host
-/// was not reached.
+/// A bundle of keys forms one tree: each host forwards the message once for all keys with the same
+/// next hop. `paceline node --service dht` prints its deliveries. Exit status 1 if the message did
+/// not reach a key's host.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -8,10 +8,10 @@ use crate::commands::node::dht::Stat;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Show what the hosts that `up` started hold
+/// Show the state of the hosts that `up` started
 ///
-/// Each says so itself, twice a second, in a file beside its log. A host takes no writes until its
-/// neighbours have been the same for some seconds (settled).
+/// Each host writes its state twice a second to a file beside its log. A host accepts no writes
+/// until its neighbours have been the same for some seconds (settled).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if stats.is_empty() {
         let cluster = &args.which.cluster;
         return Err(CliError::Input(format!(
-            "no host of `{cluster}` runs here: `paceline up --service dht` starts some"
+            "no host of `{cluster}` is running here: `paceline up --service dht` starts hosts"
         )));
     }
     ui.document(&stats)?;

@@ -17,7 +17,7 @@ pub struct Args {
     /// The file to write: text ending in .gz is compressed
     output: PathBuf,
 
-    /// How it is to be written [default: by its name]
+    /// The format to write [default: by the name of the file]
     #[arg(long, value_name = "FORMAT")]
     to: Option<FormatName>,
 
@@ -31,8 +31,8 @@ Examples:
   paceline graph convert roads.csv roads.metis --undirected --dedupe --drop-self-loops
   paceline graph convert triples.dat triples.npz --columns label
 
-Reading .npz is many times faster than reading text. What a format has no room for is refused, or
-named in a warning where the rest is of use.";
+Reading .npz is many times faster than reading text. Data that a format cannot represent is refused,
+or named in a warning if the remaining data is useful.";
 
 #[derive(Serialize)]
 struct Document {

@@ -15,7 +15,7 @@ pub struct Input {
     #[arg(long = "from", value_name = "FORMAT")]
     format: Option<FormatName>,
 
-    /// What stands behind the two ids in a line of an edge list [default: by the first line: a
+    /// The columns after the two ids in a line of an edge list [default: by the first line: a
     /// weight, then a label]
     #[arg(long, value_name = "COLUMNS")]
     columns: Option<ColumnsName>,
@@ -35,7 +35,7 @@ pub struct Edges {
     #[arg(long)]
     dedupe: bool,
 
-    /// No edges from a vertex to itself
+    /// No self-loops
     #[arg(long)]
     drop_self_loops: bool,
 }
@@ -97,7 +97,10 @@ impl Input {
         let format = self.format.map(Format::from);
         let is_of_edges = format.unwrap_or_else(|| Format::of(path)) == Format::Edges;
         if columns.is_some() && !is_of_edges {
-            let wrong = format!("--columns is for edge lists, and {} is none", path.display());
+            let wrong = format!(
+                "--columns applies only to edge lists, and {} is not an edge list",
+                path.display()
+            );
             return Err(CliError::Input(wrong));
         }
         let options = Options { format, columns, edges: self.edges.into() };
@@ -109,8 +112,8 @@ impl Input {
 pub fn format_to(path: &Path, asked: Option<FormatName>) -> Result<Format, CliError> {
     asked.map(Format::from).or_else(|| Format::named(path)).ok_or_else(|| {
         CliError::Input(format!(
-            "{}: the name says no format: it may end in .tsv, .txt, .csv, .npz, .metis{} .graph, \
-             and .gz behind text; or --to says it",
+            "{}: the name has no known ending: expected .tsv, .txt, .csv, .npz, .metis{} .graph, \
+             or .gz after the ending of a text format; or pass --to",
             path.display(),
             if cfg!(feature = "parquet") { ", .parquet or" } else { " or" },
         ))
@@ -131,16 +134,16 @@ fn lost(format: Format, named: &NamedGraph) -> Vec<&'static str> {
     let is_edges = format == Format::Edges;
     let has_labels = named.graph.is_labelled();
     if has_labels && matches!(format, Format::Metis | Format::Parquet) {
-        lost.push("labels of edges are not in it: the format has none");
+        lost.push("the file has no labels of edges: the format does not support them");
     }
     if is_edges && has_labels && named.weights.is_none() {
-        lost.push("every edge has the weight 1 in it: labels stand behind weights");
+        lost.push("every edge in the file has the weight 1, because labels follow weights");
     }
     if format == Format::Metis && !named.ids.is_identity() {
-        lost.push("ids are not in it: METIS numbers vertices, from 1 in the order of their ids");
+        lost.push("the file has no ids: METIS numbers vertices from 1, in the order of their ids");
     }
     if (is_edges && !named.ids.is_identity() || format == Format::Parquet) && has_isolated(named) {
-        lost.push("vertices without edges are not in it");
+        lost.push("the file does not have the vertices without edges");
     }
     lost
 }
@@ -157,12 +160,12 @@ fn has_isolated(named: &NamedGraph) -> bool {
 pub fn writable(path: &Path) -> Result<(), CliError> {
     let wrong = |what: String| Err(CliError::Input(format!("{}: {what}", path.display())));
     if path.file_name().is_none() || path.is_dir() {
-        return wrong("it is a folder, and a file is to be written".to_owned());
+        return wrong("it is a folder, expected a file".to_owned());
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.map_or_else(|| PathBuf::from("."), Path::to_owned);
     if !folder.is_dir() {
-        return wrong(format!("there is no folder {}: make it first", folder.display()));
+        return wrong(format!("there is no folder {}: create it first", folder.display()));
     }
     Ok(())
 }

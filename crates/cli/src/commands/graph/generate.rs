@@ -29,7 +29,7 @@ enum Model {
     Rmat(RmatArgs),
 }
 
-/// The stochastic block model: whether two vertices are joined hangs on their blocks
+/// The stochastic block model: the probability of an edge depends on the blocks of its vertices
 ///
 /// Undirected, without self-loops and duplicates. The vertices of the first block come first. With
 /// --a, --b and --c the last block is the dense one, as in the published experiments with walks.
@@ -63,7 +63,7 @@ struct Sbm {
     output: Output,
 }
 
-/// RMAT: a few vertices with many edges, many with few, as in graphs of the web
+/// RMAT: a skewed degree distribution, as in graphs of the web
 ///
 /// The vertices are 2^SCALE; edges are directed unless --undirected is given.
 #[derive(Debug, clap::Args)]
@@ -102,7 +102,7 @@ struct Output {
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
-    /// How it is to be written [default: by its name]
+    /// The format to write [default: by the name of the file]
     #[arg(long, value_name = "FORMAT")]
     to: Option<FormatName>,
 
@@ -131,7 +131,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             let quadrants = numbers(&args.quadrants)?;
             let quadrants = <[f64; 4]>::try_from(quadrants).map_err(|quadrants| {
                 let found = quadrants.len();
-                CliError::Input(format!("--quadrants: {found} probabilities, and 4 are needed"))
+                CliError::Input(format!("--quadrants: {found} probabilities, expected 4"))
             })?;
             let rmat = Rmat {
                 edge_factor: args.edges_per_vertex,

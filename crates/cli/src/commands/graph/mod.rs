@@ -13,7 +13,7 @@ use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Convert graphs, count what is in them, draw them at random, divide them among servers
+/// Convert, measure, generate and partition graphs
 ///
 /// Edge lists (SNAP, TSV, CSV; plain, gzip or zstd), METIS, SciPy's .npz, and Parquet in a build
 /// with the feature `parquet`. Vertices keep their ids of up to 64 bits.

@@ -11,7 +11,7 @@ use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Say what there is to know of a graph before it is walked
+/// Print statistics of a graph
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,11 +29,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "parts")]
     partition: Option<PathBuf>,
 
-    /// Also how it is divided into so many parts
+    /// Also print its partition into this many parts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     parts: Option<u16>,
 
-    /// How those are made
+    /// The method of that partition
     #[arg(long, value_name = "WAY", default_value = "hash", requires = "parts")]
     by: By,
 }
@@ -121,13 +121,13 @@ fn rows(document: &Document) -> Vec<[String; 3]> {
         whole("edges", document.edges, edges),
         row("edges of a vertex", number(document.degree_mean), "on average"),
         whole("", document.degree_median, "median"),
-        whole("", document.degree_p99, "99 of 100 have as many or less"),
+        whole("", document.degree_p99, "99th percentile"),
         whole("", document.degree_max, "most"),
-        whole("dead ends", document.dead_ends, "vertices from which no edge leads away"),
-        whole("isolated", document.isolated, "of these, to which none leads either"),
-        whole("self-loops", document.self_loops, "edges from a vertex to itself"),
-        whole("duplicates", document.duplicates, "edges beside another one of the same ends"),
-        whole("components", document.components, "the direction of edges apart"),
+        whole("dead ends", document.dead_ends, "vertices without outgoing edges"),
+        whole("isolated", document.isolated, "of these, without incoming edges"),
+        whole("self-loops", document.self_loops, "self-loops"),
+        whole("duplicates", document.duplicates, "duplicate edges"),
+        whole("components", document.components, "ignoring the direction of edges"),
         whole("largest component", document.component_vertices_max, "vertices"),
         row("memory", memory, "MB, in rows as walks read them"),
     ]

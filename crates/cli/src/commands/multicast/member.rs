@@ -42,7 +42,7 @@ impl Args {
         let host = &self.host;
         if !(200..=65_535).contains(&self.datagram) {
             return Err(CliError::Input(format!(
-                "--datagram {} is not 200 to 65,535 bytes",
+                "--datagram {}: expected 200 to 65,535 bytes",
                 self.datagram
             )));
         }
@@ -118,8 +118,8 @@ impl Tally {
     pub fn describe(&self) -> String {
         let mean = self.took.as_secs_f64() * 1e3 / self.recovered.max(1) as f64;
         format!(
-            "{} packets came: {} from their senders, {} by repairs ({mean:.2} ms on average), {} \
-             by asking; {} late, {} lost, {} not read in time",
+            "{} packets received: {} from their senders, {} by repairs ({mean:.2} ms on average), \
+             {} on request; {} late, {} lost, {} not read in time",
             self.packets(),
             self.direct,
             self.recovered,
@@ -191,11 +191,11 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
             ui.record(&ViewLine::new(view))?;
             ui.note(&describe_view(view));
         }
-        Event::LostPrimary => ui.note("too few members are reachable to agree on another view"),
+        Event::LostPrimary => ui.note("too few members are reachable to agree on the next view"),
         Event::RegainedPrimary => ui.note("enough members are reachable again"),
-        Event::Excluded => ui.note("the others went on without this node: it joins anew"),
+        Event::Excluded => ui.note("the other members continued without this node: joining again"),
         Event::Left => ui.note("left"),
-        Event::JoinRefused(refusal) => ui.note(&format!("may not join yet: {refusal}")),
+        Event::JoinRefused(refusal) => ui.note(&format!("cannot join yet: {refusal}")),
         Event::Rejected(reason) => ui.warn(&format!("not sent: {reason}")),
     }
     Ok(())

@@ -10,18 +10,17 @@ use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Send packets to a group that get there in time, and receive them
+/// Send packets to a group with a deadline, and receive them
 ///
-/// A packet is sent once; receivers repair each other's losses within milliseconds. What cannot be
-/// repaired in time is reported lost.
+/// A packet is sent once; receivers repair each other's losses within milliseconds. Packets that
+/// are not repaired in time are reported lost.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples, one in each terminal:
+#[command(after_help = "Examples, one in each terminal:
   paceline multicast recv --bootstrap --bind 127.0.0.1:7001 --id 1
   paceline multicast recv --seed 127.0.0.1:7001 --id 2
   paceline multicast send --seed 127.0.0.1:7001 --id 3
 
-What repairs cost:
+The overhead of repairs:
   paceline multicast tune --within 10ms --recover 95% --overhead 30%")]
 pub struct Args {
     #[command(subcommand)]

@@ -4,9 +4,9 @@ use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Print the packets of a group, and what of them is lost
+/// Print the packets of a group, and reports of losses
 ///
-/// Each is printed as `ID: text`. Ends with Ctrl-C or --count and says how packets came.
+/// Each is printed as `ID: text`. Stops at Ctrl-C or --count, and prints how packets arrived.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples, one in each terminal:
@@ -16,17 +16,17 @@ Examples, one in each terminal:
 
 With --json a packet is a JSON document in a line: {\"sender\":3,\"seq\":0,\"text\":\"hello\",
 \"how\":\"direct\",\"after_ms\":0.0,\"late\":false}; so are losses and views. A packet that is
-not UTF-8 stands in base64 under \"text_base64\" instead of \"text\". On a terminal control
+not UTF-8 is in base64 under \"text_base64\" instead of \"text\". On a terminal control
 characters are shown as \\x1b.")]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,
 
-    /// End after so many packets
+    /// Stop after this many packets
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// Count packets, and print none
+    /// Count packets without printing them
     #[arg(long)]
     quiet: bool,
 }

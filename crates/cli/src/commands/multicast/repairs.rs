@@ -11,12 +11,12 @@ use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
 
-/// What is wanted of repairs.
+/// The target of repairs.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Target")]
 pub struct Wanted {
-    /// Recover --recover of the lost packets in this time: the rate of fire is chosen for it, and
-    /// follows what is measured
+    /// Recover the share --recover of lost packets in this time: the tuner chooses the rate of
+    /// fire, and adapts it to measured losses
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub within: Option<Duration>,
 
@@ -55,7 +55,7 @@ impl Wanted {
         let Some(within) = self.within else {
             if self.recover.is_some() || self.overhead.is_some() {
                 return Err(CliError::Input(
-                    "--recover and --overhead say what is to be done --within a time".to_owned(),
+                    "--recover and --overhead need --within TIME".to_owned(),
                 ));
             }
             return Ok(None);
@@ -142,7 +142,7 @@ pub struct Repairs {
     #[arg(long, value_name = "R,C", value_parser = rate_of_fire, conflicts_with = "within")]
     rate_of_fire: Option<Rate>,
 
-    /// What repairs are [default: xor, or what the tuner takes]
+    /// The code of repairs [default: xor, or the choice of the tuner]
     #[arg(long, value_name = "CODE")]
     pub code: Option<CodeName>,
 
@@ -154,23 +154,23 @@ pub struct Repairs {
     #[arg(long, value_name = "N", default_value_t = WINDOW)]
     window: u16,
 
-    /// Packets of a sender are told in its order; what is missing holds up the others
+    /// Deliver the packets of a sender in its order; a missing packet delays the next ones
     #[arg(long)]
     fifo: bool,
 
-    /// Whom to ask for what repairs did not bring
+    /// Which members to request packets from that repairs did not recover
     #[arg(long, value_name = "WHOM", default_value = "sender")]
     ask: AskName,
 
-    /// Do not ask for what repairs did not bring
+    /// Do not request packets that repairs did not recover
     #[arg(long, conflicts_with = "ask")]
     no_questions: bool,
 
-    /// What comes later than this is flagged as late
+    /// Packets that arrive later than this are flagged as late
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
     deadline: Duration,
 
-    /// What has not come by then is reported lost
+    /// Packets that have not arrived by then are reported lost
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     lost_after: Duration,
 
@@ -198,7 +198,7 @@ impl Repairs {
             code = choice.setting.code.into();
             ui.note(&describe(&choice, target));
             if let Err(error) = met {
-                ui.warn(&format!("the target is out of reach: {error}"));
+                ui.warn(&format!("the target cannot be met: {error}"));
             }
         }
         let code = match code {
@@ -225,7 +225,7 @@ impl Repairs {
 /// What a choice is expected to do, in a line.
 pub fn describe(choice: &Choice, target: &Target) -> String {
     format!(
-        "{}: {:.1} % of lost packets within {:?} expected, {:.1} % at all, {:.2} ms on average; \
+        "{}: {:.1} % of lost packets within {:?} expected, {:.1} % in total, {:.2} ms on average; \
          {:.1} % of packets are repairs",
         choice.setting,
         choice.in_time * 100.0,

@@ -17,8 +17,8 @@ use crate::ui::Ui;
 
 /// Send lines of standard input to a group, each as a packet
 ///
-/// With --rate packets of text are made instead. After the last packet the member stays for a
-/// second, so that others can ask for what they lack, and leaves.
+/// With --rate the command generates packets instead. After the last packet the member stays for a
+/// second, so that others can request missing packets, and leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,11 +28,11 @@ pub struct Args {
     #[command(flatten)]
     member: member::Args,
 
-    /// Begin once the group has so many members
+    /// Start once the group has this many members
     #[arg(long, value_name = "N", default_value = "2")]
     members: usize,
 
-    /// Make packets, so many a second
+    /// Generate this many packets a second
     #[arg(long, value_name = "RATE", value_parser = parse_frequency)]
     rate: Option<f64>,
 
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     size: Option<u64>,
 
-    /// End after so many packets
+    /// Stop after this many packets
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
@@ -59,7 +59,9 @@ struct Document {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.rate.is_some_and(|rate| rate <= 0.0) {
-        return Err(CliError::Input("--rate 0 sends nothing: say how many a second".to_owned()));
+        return Err(CliError::Input(
+            "--rate 0 sends no packets: expected a rate above 0".to_owned(),
+        ));
     }
     let runtime = runtime()?;
     let (multicast, events) = args.member.start(&runtime, ui)?;

@@ -7,10 +7,9 @@ use crate::commands::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Say which rate of fire and code meet a target, and what they are expected to do
+/// Print the rate of fire and code that meet a target, and their expected recovery
 ///
-/// Nothing is sent. Fails if no setting is expected to meet the target; what comes nearest is said
-/// then.
+/// Sends nothing. Fails if no setting is expected to meet the target, and prints the best one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
@@ -40,7 +39,7 @@ struct Document {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let Some(target) = args.wanted.target()? else {
-        return Err(CliError::Input("say --within which time to recover".to_owned()));
+        return Err(CliError::Input("missing --within TIME".to_owned()));
     };
     let (choice, met) = args.wanted.choice(&target, args.code)?;
     let setting = choice.setting;
@@ -59,15 +58,15 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let rows = [
         ["rate of fire", &setting.to_string(), ""],
         ["recovered in time", &number(choice.in_time * 100.0), "% of lost packets"],
-        ["recovered at all", &number(choice.recovered * 100.0), "% of lost packets"],
-        ["mean time of recovery", &number(document.mean_ms), "ms"],
+        ["recovered in total", &number(choice.recovered * 100.0), "% of lost packets"],
+        ["mean recovery time", &number(document.mean_ms), "ms"],
         ["repairs", &number(document.overhead * 100.0), "% of all packets"],
         ["bytes of repairs", &number(choice.bytes_per_packet), "for each packet received"],
     ];
     let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
     ui.print(&table(["expected", "", ""], &rows))?;
     if let Err(error) = &met {
-        ui.warn(&format!("the target is out of reach: {error}"));
+        ui.warn(&format!("the target cannot be met: {error}"));
     }
     Ok(Outcome::of(met.is_ok()))
 }

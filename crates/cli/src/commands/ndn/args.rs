@@ -105,7 +105,7 @@ impl FromStr for StrategyChoice {
 
 /// Reads a name.
 pub fn parse_name(text: &str) -> Result<Name, String> {
-    text.parse().map_err(|error| format!("{error}; a name is written /like/this"))
+    text.parse().map_err(|error| format!("{error}; expected a name such as /like/this"))
 }
 
 /// Reads `udp://HOST:PORT`; the scheme and the port may be left out.
@@ -153,7 +153,7 @@ impl Allowed {
     pub fn warn(&self, address: SocketAddr, ui: &Ui) {
         if self.ranges.is_empty() && !address.ip().to_canonical().is_loopback() {
             ui.warn(
-                "senders on other hosts get at most three times the bytes that they send: name \
+                "senders on other hosts receive at most three times the bytes that they send: name \
                  their ranges with --face-allow",
             );
         }
@@ -168,20 +168,21 @@ pub fn withheld_line(packets: u64) -> String {
     }
 }
 
-/// Through whom names are asked for.
+/// The forwarders that a command sends Interests to.
 #[derive(Debug, clap::Args)]
 pub struct Consumer {
-    /// A forwarder or producer to ask, and the rate of the link there if it is known; with several,
-    /// names are asked for on all of these paths [default: udp://127.0.0.1:6363]
+    /// A forwarder or producer to send Interests to, and the rate of the link there if known; with
+    /// several, Interests use all of these paths [default: udp://127.0.0.1:6363]
     #[arg(long = "face", visible_alias = "path", value_name = "udp://HOST:PORT[=RATE]")]
     pub faces: Vec<Face>,
 
-    /// The address to ask from [default: loopback, or any where a face is elsewhere; a free port]
+    /// The address to send from [default: loopback, or any address if a face is elsewhere; a free
+    /// port]
     #[arg(long, value_name = "ADDR", value_parser = parse::address)]
     bind: Option<SocketAddr>,
 
-    /// Allow addresses beyond loopback though nothing is encrypted: whoever is on the way can read
-    /// what is fetched, and change what is not signed with a key
+    /// Allow addresses beyond loopback though nothing is encrypted: any node on the path can read
+    /// the Data, and change Data that no key signs
     #[arg(long)]
     insecure_plaintext: bool,
 }

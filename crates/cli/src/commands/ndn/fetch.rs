@@ -16,21 +16,21 @@ use crate::error::CliError;
 use crate::progress::ByteBar;
 use crate::ui::Ui;
 
-/// Get what has a name, over one path or several, into a file
+/// Fetch a named object over one path or several, into a file
 ///
-/// The producer is asked for the version, the size and the digest of the file, if it says them;
-/// each segment is verified as it comes, and the whole in the end. What was cut off goes on when it
-/// is run again. Where forwarders say rates it goes at these, else with a window.
+/// Requests the version, size and digest of the file, if the producer has metadata; verifies each
+/// segment on arrival, and the whole file at the end. A repeated command resumes an interrupted
+/// fetch. Sends at the stamped rates where forwarders stamp rates, otherwise with a congestion
+/// window.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   paceline fetch /music/waltz.flac -o waltz.flac
   paceline fetch /music/waltz.flac -o waltz.flac --path 10.0.0.1 --path 10.0.1.1 \\
       --insecure-plaintext --key pub.pem
 
-Exit status 1 if it did not come whole; what came is in FILE.part then.")]
+Exit status 1 if the fetch is incomplete; the received segments are then in FILE.part.")]
 pub struct Args {
-    /// The name; with a version behind it that one, else the latest
+    /// The name; with a version component that version, otherwise the latest
     #[arg(value_parser = parse_name)]
     name: Name,
 
@@ -45,20 +45,20 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// Believe only what is signed with the key to which this PEM file is the public half. Without
-    /// it digests tell damage, and not who made the data
+    /// Accept only Data signed with the private key of this public key, a PEM file. Without it
+    /// digests reveal damage, but prove no origin
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_anything")]
     key: Option<PathBuf>,
 
-    /// Believe whatever comes
+    /// Accept Data without verification
     #[arg(long)]
     insecure_anything: bool,
 
-    /// What to do with several paths
+    /// How to use several paths
     #[arg(long, value_name = "HOW", default_value = "dual")]
     multipath: MultipathName,
 
-    /// How to find the rate
+    /// How to control the rate
     #[arg(long, value_name = "HOW", default_value = "rates")]
     pace: PaceName,
 
@@ -66,37 +66,37 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "16384")]
     window: usize,
 
-    /// Begin anew, whatever an earlier run has left
+    /// Start from the beginning, without the data of an earlier run
     #[arg(long)]
     no_resume: bool,
 
-    /// Print what has come and what the paths may carry, so often [default: 1s]
+    /// Print the progress and the rates of the paths at this interval [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     #[arg(num_args = 0..=1, default_missing_value = "1s")]
     stats: Option<Duration>,
 
-    /// How long the first answer may take
+    /// How long the first reply may take
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_duration)]
     answer_within: Duration,
 
-    /// How long nothing may come
+    /// Give up after this time without Data
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     give_up_after: Duration,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum MultipathName {
-    /// The best path at its rate, and on all what is left over
+    /// The best path at its rate, and remaining capacity on all paths
     Dual,
     /// The best path only
     Best,
-    /// Each path at its rate, as if it were a flow of its own
+    /// Each path at its rate, as an independent flow
     Sum,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum PaceName {
-    /// As forwarders say; where none does, as cubic
+    /// At stamped rates; where no forwarder stamps, as cubic
     Rates,
     /// A window that a congestion mark halves
     Aimd,
@@ -192,7 +192,7 @@ impl StatsLine {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.stats.is_some_and(|every| every.is_zero()) {
-        return Err(CliError::Input("--stats 0s is all the time: say how often".to_owned()));
+        return Err(CliError::Input("--stats 0s: expected an interval above 0".to_owned()));
     }
     let trust = match (&args.key, args.insecure_anything) {
         (None, false) => Trust::Digest,
@@ -300,7 +300,7 @@ async fn watch(
     let ended = fetching.finish().await;
     bar.finish();
     if let Err(FetchError::Stopped) = ended {
-        ui.note("what has come is kept: run it again, and it goes on from there");
+        ui.note("the received segments are kept: run the command again to resume");
     }
     Ok((ended, paths))
 }
@@ -325,7 +325,7 @@ fn tell(
     let rate = if took > 0.0 { mbit(bytes - resumed_bytes) } else { 0.0 };
     let mut text = format!("{name}\n{} bytes in {seconds:.2} s, {rate:.2} Mbit/s", bytes);
     if *resumed_bytes > 0 {
-        text += &format!("; {resumed_bytes} of them were here");
+        text += &format!("; {resumed_bytes} of them from an earlier run");
     }
     // Anyone who creates Data can compute its digest: without a key it detects damage, but no
     // forgery.
@@ -337,7 +337,7 @@ fn tell(
     };
     text += match whole {
         Whole::Digest(_) => "\n",
-        Whole::Unsaid => "; no digest of the whole is said\n",
+        Whole::Unsaid => "; the producer has no digest of the whole file\n",
     };
     for path in &paths {
         let trip = path.round_trip_ms.map_or(String::new(), |ms| format!(", {ms:.2} ms"));
@@ -381,7 +381,7 @@ fn explain(args: &Args, error: FetchError) -> CliError {
     match error {
         FetchError::Name(_) => CliError::Input(error.to_string()),
         FetchError::Unverified { .. } if trusts_digests => CliError::Failed(format!(
-            "{error}\n  = name the public key with --key, or believe anything with \
+            "{error}\n  = name the public key with --key, or accept any Data with \
              --insecure-anything"
         )),
         error => CliError::Failed(error.to_string()),

@@ -18,9 +18,10 @@ use crate::ui::Ui;
 
 /// Forward named data between neighbours, each link at a fair rate, until Ctrl-C
 ///
-/// Interests go where routes lead, Data comes back the same way. On a link whose rate is known
-/// Interests are held back as needed, and Data is stamped with what each flow may send. Whoever
-/// sends a good packet is a neighbour; with --accept-registrations neighbours register prefixes.
+/// Interests follow routes, and Data returns on the reverse path. On a link with a known rate the
+/// forwarder shapes Interests, and stamps Data with the rate that it grants to each flow. Any
+/// sender of a valid packet is a neighbour; with --accept-registrations neighbours register
+/// prefixes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,8 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// A prefix, the neighbour that leads there, and what that costs [default: 0]; may be repeated,
-    /// also with one prefix
+    /// A prefix, its next hop and the cost of the route [default: 0]; may be repeated, also with
+    /// one prefix
     #[arg(long = "route", value_name = "PREFIX=HOST:PORT[,COST]")]
     routes: Vec<Route>,
 
@@ -60,7 +61,7 @@ pub struct Args {
     #[arg(long = "strategy", value_name = "PREFIX=NAME")]
     strategies: Vec<StrategyChoice>,
 
-    /// Bytes of Data that are kept for whoever asks next
+    /// Bytes of the content store, which keeps Data for later Interests
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     store: u64,
 
@@ -68,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "65536")]
     pending: usize,
 
-    /// Bytes of memory that these may take, names included [default: 1 KiB each, 1 MiB at least]
+    /// Bytes of memory for pending Interests, names included [default: 1 KiB each, 1 MiB at least]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pending_bytes: Option<u64>,
 
@@ -76,29 +77,29 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "mircc")]
     controller: Controller,
 
-    /// The share of a link that flows are given
+    /// The share of a link that is granted to flows
     #[arg(long, value_name = "SHARE", default_value = "0.95")]
     headroom: f64,
 
-    /// What it calls itself when a path is traced [default: its address]
+    /// The name of this forwarder in traceroute [default: its address]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// Let neighbours register prefixes below this one, or any; may be repeated. No signature is
-    /// asked for, so whoever reaches the port draws such names to itself. What has a --route
-    /// cannot be registered, nor what is below it, unless it is named here or the route is for /
-    /// [default: no registrations; without PREFIX: /]
+    /// Let neighbours register prefixes below this one, or any; may be repeated. Registrations are
+    /// not authenticated, so any node that reaches the port can attract Interests for such names. A
+    /// prefix at or below a --route cannot be registered, unless it is named here or the route is
+    /// for / [default: no registrations; without PREFIX: /]
     #[arg(long, value_name = "PREFIX", value_parser = parse_name)]
     #[arg(num_args = 0..=1, default_missing_value = "/")]
     accept_registrations: Vec<Name>,
 
-    /// Print how each face is, so often [default: 1s]
+    /// Print the state of each face at this interval [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     #[arg(num_args = 0..=1, default_missing_value = "1s")]
     stats: Option<Duration>,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: whoever
-    /// reaches the port can read and forge packets, and draw names to itself
+    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: any node that
+    /// reaches the port can read and forge packets, and attract Interests
     #[arg(long)]
     insecure_plaintext: bool,
 }
@@ -122,7 +123,7 @@ struct Document {
     routes: usize,
     /// Interests that went to another next hop after the first had failed.
     failed_over: u64,
-    /// How often a next hop of a prefix was taken for dead.
+    /// How often a next hop of a prefix was considered dead.
     hops_down: u64,
     /// Packets to unproven addresses that were not sent.
     withheld: u64,
@@ -154,7 +155,7 @@ struct FaceLine {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.stats.is_some_and(|every| every.is_zero()) {
-        return Err(CliError::Input("--stats 0s is all the time: say how often".to_owned()));
+        return Err(CliError::Input("--stats 0s: expected an interval above 0".to_owned()));
     }
     runtime()?.block_on(async {
         let forwarder = args.start()?;
@@ -318,11 +319,13 @@ fn summary(document: &Document) -> String {
     let header =
         ["face", "interests in", "out", "data in", "out", "Mbit/s in", "out", "dropped or refused"];
     let Document { stored, stored_bytes, store_hits, failed_over, hops_down, .. } = document;
-    let store =
-        format!("{stored} Data stored, {stored_bytes} bytes; {store_hits} given from there");
+    let store = format!(
+        "{stored} Data stored, {stored_bytes} bytes; {store_hits} served from the content \
+            store"
+    );
     let routes = match hops_down {
         0 => String::new(),
-        _ => format!("next hops taken for dead {hops_down} times; {failed_over} fail-overs\n"),
+        _ => format!("next hops considered dead {hops_down} times; {failed_over} fail-overs\n"),
     };
     let withheld = withheld_line(document.withheld);
     format!("{}{store}\n{routes}{withheld}", table(header, &rows))

@@ -11,9 +11,9 @@ use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Look at the paths that lead to a name
+/// Examine the paths that lead to a name
 ///
-/// Data that comes back tells the path it took; the next Interest is sent the same way.
+/// Returned Data carries the label of its path, which steers the next Interest along it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

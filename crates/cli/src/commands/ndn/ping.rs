@@ -10,32 +10,32 @@ use crate::commands::member::{runtime, stop_asked, unless_stopped};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Ask whoever has a name for a sign of life
+/// Send ping Interests for a name
 ///
-/// Says by which path the answer came, how long it took, and what may be sent there. A producer
-/// that does not know such questions is asked for the name itself.
+/// Prints the path, the round-trip time and the stamped rate of each reply. For a producer without
+/// support for ping it requests the name itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   paceline ndn ping /music -c 3
   paceline ndn ping /music --all-paths --interval 200ms")]
 pub struct Args {
-    /// The name, or a prefix of what is served
+    /// The name, or a prefix that is served
     #[arg(value_parser = parse_name)]
     name: Name,
 
     #[command(flatten)]
     consumer: Consumer,
 
-    /// End after so many [default: Ctrl-C]
+    /// Stop after this many [default: Ctrl-C]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// The time between two
+    /// The time between two Interests
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
 
-    /// Look for all paths first, and ask on each in turn
+    /// Find all paths first, and use each in turn
     #[arg(long)]
     all_paths: bool,
 }

@@ -17,13 +17,12 @@ use crate::ui::Ui;
 
 /// Serve the files of a folder under a prefix, until Ctrl-C
 ///
-/// The file a/b.txt in it is PREFIX/a/b.txt, with a version and segments behind: `paceline fetch`
-/// gets it, and so does any client of NDN. Files and folders whose names begin with a dot are left
-/// out. Whoever sends a good packet is answered; with --face the folder is served to these
-/// neighbours too, and with --register they are told so.
+/// The file a/b.txt in it has the name PREFIX/a/b.txt, followed by a version and segments:
+/// `paceline fetch` and any other client of NDN can fetch it. Files and folders whose names begin
+/// with a dot are left out. Any sender of a valid packet gets replies; with --face the folder is
+/// also served to these neighbours, and with --register the prefix is registered at them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples, one in each terminal:
+#[command(after_help = "Examples, one in each terminal:
   paceline serve ~/music --prefix /music
   paceline fetch /music/waltz.flac -o waltz.flac
 
@@ -31,7 +30,7 @@ Behind a forwarder:
   paceline forward
   paceline serve ~/music --prefix /music --face udp://127.0.0.1:6363 --register
 
-A key, outside the folder and for its owner only, and who has its other half:
+A private key outside the folder, readable by its owner only, and a fetch with the public key:
   (umask 077; openssl genpkey -algorithm ed25519 -out ~/key.pem)
   openssl pkey -in ~/key.pem -pubout -out pub.pem
   paceline serve ~/music --prefix /music --key ~/key.pem
@@ -52,23 +51,24 @@ pub struct Args {
     #[arg(long, value_name = "ADDR", value_parser = parse::address)]
     bind: Option<SocketAddr>,
 
-    /// A neighbour, and the rate of the link there if it is known; may be repeated
+    /// A neighbour, and the rate of the link there if known; may be repeated
     #[arg(long = "face", value_name = "udp://HOST:PORT[=RATE]")]
     faces: Vec<Face>,
 
     #[command(flatten)]
     allowed: Allowed,
 
-    /// The rate of links of which none is said, both ways: faces', and those of whoever asks
+    /// Default link rate, both directions, of faces without their own and of nodes that send
+    /// Interests
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
 
-    /// Ask the --face neighbours to lead the prefix here, now and once a minute
+    /// Register the prefix at the --face neighbours, now and once a minute
     #[arg(long, requires = "faces")]
     register: bool,
 
-    /// Sign with the Ed25519 key in this PEM file, instead of with digests that anybody can make.
-    /// The file lies outside the folder, and only its owner may read it
+    /// Sign with the Ed25519 key in this PEM file, instead of with digests, which prove no origin.
+    /// The file must be outside the folder and readable by its owner only
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
@@ -76,16 +76,16 @@ pub struct Args {
     #[arg(long)]
     hidden: bool,
 
-    /// Bytes of a segment, 1 to 8,000; above 1,100 or so datagrams are cut by IP
+    /// Bytes of a segment, 1 to 8,000; above about 1,100 IP fragments the datagrams
     #[arg(long, value_name = "SIZE", default_value = "1000B", value_parser = parse::bytes)]
     segment_bytes: usize,
 
-    /// What is kept of what passes through, for whoever asks next
+    /// Bytes of the content store, which keeps forwarded Data for later Interests
     #[arg(long, value_name = "SIZE", default_value = "0B", value_parser = parse_size)]
     store: u64,
 
-    /// Allow addresses beyond loopback though nothing is encrypted: whoever reaches the port can
-    /// read the folder
+    /// Allow addresses beyond loopback though nothing is encrypted: any node that reaches the port
+    /// can read the folder
     #[arg(long)]
     insecure_plaintext: bool,
 }
@@ -141,7 +141,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             withheld,
         })?;
         ui.print(&format!(
-            "{segments} segments of {content_bytes} bytes served; {refused} questions refused\n{}",
+            "{segments} segments of {content_bytes} bytes served; {refused} Interests refused\n{}",
             withheld_line(withheld)
         ))?;
         Ok(Outcome::Done)
@@ -197,7 +197,7 @@ async fn end_all(registrations: Vec<Registration>, ui: &Ui) {
         }
     };
     if tokio::time::timeout(LEAVE_WITHIN, told).await.is_err() {
-        ui.warn("a neighbour does not confirm: there the registration ends within some minutes");
+        ui.warn("a neighbour does not confirm: its registration expires within some minutes");
     }
 }
 
@@ -209,7 +209,7 @@ fn read_key(path: &Path, folder: &Path) -> Result<Zeroizing<String>, CliError> {
     let is_within = |folder: PathBuf| path.canonicalize().is_ok_and(|key| key.starts_with(folder));
     if folder.canonicalize().is_ok_and(is_within) {
         let folder = folder.display();
-        return Err(wrong(format!("it lies in {folder}, which is served: move it elsewhere")));
+        return Err(wrong(format!("it is in {folder}, which is served: move it elsewhere")));
     }
     // More would be no key, and a string that grows leaves copies behind.
     let mut text = Zeroizing::new(String::with_capacity(KEY_BYTES_MAX));
@@ -224,7 +224,7 @@ fn read_key(path: &Path, folder: &Path) -> Result<Zeroizing<String>, CliError> {
         if mode & 0o077 != 0 {
             let path = path.display();
             return Err(wrong(format!(
-                "others than its owner may use it (mode {mode:03o}): run `chmod 600 {path}`"
+                "not only its owner can read it (mode {mode:03o}): run `chmod 600 {path}`"
             )));
         }
     }

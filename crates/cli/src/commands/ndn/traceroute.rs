@@ -8,16 +8,16 @@ use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Name every node on the way to a name
+/// Print every node on the path to a name
 ///
-/// Forwarders of ours answer for themselves where an Interest may go no further. With --all-paths
-/// each path that is found is followed, by its label.
+/// Forwarders of Paceline reply themselves where the hop limit of an Interest ends. With
+/// --all-paths the command traces each path that it finds, by its label.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   paceline ndn traceroute /music --all-paths")]
 pub struct Args {
-    /// The name, or a prefix of what is served
+    /// The name, or a prefix that is served
     #[arg(value_parser = parse_name)]
     name: Name,
 

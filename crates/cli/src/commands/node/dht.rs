@@ -40,8 +40,8 @@ pub struct TableArgs {
 /// What a host keeps and says.
 #[derive(Debug, clap::Args)]
 pub struct HostOptions {
-    /// With --service dht: keep what this host holds in this file, and hand back what an earlier
-    /// run left in it; a write is acknowledged once it is on disk. All hosts need the same
+    /// With --service dht: store the records of this host in this file, and restore those of an
+    /// earlier run; a write is acknowledged once it is on disk. All hosts need the same setting
     #[arg(long, value_name = "FILE")]
     pub durable: Option<PathBuf>,
 
@@ -50,7 +50,7 @@ pub struct HostOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "durable")]
     pub durable_async: Option<PathBuf>,
 
-    /// With --service dht: write what this host holds to this file, as JSON, twice a second
+    /// With --service dht: write the state of this host to this file, as JSON, twice a second
     #[arg(long, value_name = "FILE")]
     pub stat: Option<PathBuf>,
 }
@@ -135,7 +135,7 @@ pub fn host(
         }
         let stat = stat_of(&dht).await;
         if stat.as_ref().is_some_and(|stat| stat.values > 0) {
-            ui.note("hands its values to other hosts; a second Ctrl-C ends it at once");
+            ui.note("handing over its values to other hosts; a second Ctrl-C stops it at once");
         }
         dht.leave().await.map_err(|error| CliError::Failed(error.to_string()))?;
         if let Some(stat) = stat {

@@ -12,8 +12,7 @@ use crate::error::CliError;
 use crate::signals::Ending;
 use crate::ui::Ui;
 
-/// Be a member that forwards what the others broadcast, a host of a table, or a server of walks,
-/// until Ctrl-C
+/// Run a member that forwards broadcasts, a host of a table, or a server of walks, until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -23,7 +22,7 @@ pub struct Args {
     #[command(flatten)]
     service: service::Args,
 
-    /// Do what the parent process says in JSON lines on standard input: one node of a scenario
+    /// Obey the parent process by JSON lines on standard input: one node of a scenario
     #[arg(long, hide = true)]
     control: bool,
 }

@@ -52,7 +52,8 @@ pub static SERVICES: [Service; 3] = [
     },
     Service {
         name: "walk",
-        about: "Servers of random walks, which `walk run --servers` gives their parts of a graph",
+        about: "Servers of random walks, which `walk run --servers` supplies with their parts of a \
+            graph",
         ending: Ending::Soon,
         joins: false,
         stores: false,
@@ -64,7 +65,7 @@ pub static SERVICES: [Service; 3] = [
 /// What all nodes of a service must agree on.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Shared {
-    /// What to be part of
+    /// The service to be part of
     #[arg(long, value_name = "SERVICE", default_value = "group")]
     pub service: Service,
 
@@ -131,7 +132,7 @@ impl Serialize for Service {
 impl<'de> Deserialize<'de> for Service {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Service, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(format!("no service is called `{name}`"));
+        let unknown = || serde::de::Error::custom(format!("there is no service `{name}`"));
         Service::named(&name).ok_or_else(unknown)
     }
 }

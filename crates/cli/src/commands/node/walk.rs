@@ -26,14 +26,14 @@ pub struct ServerArgs {
 /// Is a server until Ctrl-C, or this many, each with a thread and a port of its own.
 pub fn serve(member: &HostArgs, workers: u16, ui: &Ui) -> Result<Outcome, CliError> {
     if member.bootstrap || !member.seeds.is_empty() {
-        let wrong = "--service walk: a server waits for its client, and takes neither --seed nor \
+        let wrong = "--service walk: a server waits for its client, and accepts neither --seed nor \
                      --bootstrap";
         return Err(CliError::Input(wrong.to_owned()));
     }
     let hosts: Option<Vec<HostArgs>> = (0..workers).map(|place| member.of_worker(place)).collect();
     let hosts = hosts.ok_or_else(|| {
         let wrong =
-            format!("--workers {workers}: the ports or ids after the first one do not suffice");
+            format!("--workers {workers}: there are too few ports or ids after the first one");
         CliError::Input(wrong)
     })?;
     let (stop, stopped) = watch::channel(false);

@@ -7,14 +7,14 @@ use paceline_lab::scenario::units::parse_probability;
 
 use crate::error::CliError;
 
-/// How walks go, and how far.
+/// The kind and length of walks.
 #[derive(Debug, clap::Args)]
 pub struct KindArgs {
     /// How a walk chooses its next vertex
     #[arg(long, value_name = "KIND", default_value = "deepwalk")]
     kind: KindName,
 
-    /// Steps of a walk, of all kinds but ppr [default: 80]
+    /// Steps of a walk, for all kinds but ppr [default: 80]
     #[arg(long, value_name = "N", value_parser = steps())]
     length: Option<u32>,
 
@@ -36,7 +36,7 @@ pub struct KindArgs {
     #[arg(long, value_name = "Q")]
     q: Option<f64>,
 
-    /// metapath: the labels of the edges to take, step by step, and around again
+    /// metapath: the edge labels to follow, step by step, repeated from the start
     #[arg(long, value_name = "L,L,..", value_delimiter = ',')]
     labels: Vec<u8>,
 
@@ -47,19 +47,19 @@ pub struct KindArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum KindName {
-    /// Each edge as likely as any other
+    /// Each edge with equal probability
     Uniform,
-    /// The same, by the name of the paper that feeds such walks to word2vec
+    /// The same, by the name of the paper that trains word2vec on such walks
     Deepwalk,
     /// Edges by their weights
     Weighted,
     /// Uniform, of drawn length: where walks end estimates personalised PageRank
     Ppr,
-    /// By where the walk came from, and by weights if there are any
+    /// By the previous vertex of the walk, and by weights if present
     Node2vec,
     /// Edges of one label at each step
     Metapath,
-    /// Uniform, and now and then back to the source
+    /// Uniform, with restarts at the source
     Restart,
 }
 
@@ -95,7 +95,7 @@ impl KindArgs {
                 (Kind::Node2Vec(bias), format!("node2vec p {p} q {q}"))
             }
             KindName::Metapath if self.labels.is_empty() => {
-                let missing = "--kind metapath wants to know which --labels, as 1,2,1";
+                let missing = "--kind metapath needs --labels, such as 1,2,1";
                 return Err(CliError::Input(missing.to_owned()));
             }
             KindName::Metapath => {
@@ -114,7 +114,11 @@ impl KindArgs {
                 let (end, steps_max) = (self.end.unwrap_or(0.2), self.steps_max.unwrap_or(1000));
                 let chance = Chance::new(end).map_err(wrong)?;
                 let length = Length::Geometric { end: chance, steps_max };
-                (length, format!("ends by {end}, after {steps_max} steps at most"), 1000)
+                (
+                    length,
+                    format!("ends with probability {end}, after at most {steps_max} steps"),
+                    1000,
+                )
             }
             _ => (Length::Steps(steps), format!("{steps} steps"), 10),
         };
@@ -128,13 +132,18 @@ impl KindArgs {
         let is_metapath = self.kind == KindName::Metapath;
         let is_restart = self.kind == KindName::Restart;
         let given = [
-            ("--length", self.length.is_some(), !is_ppr, "walks of drawn length have --end"),
-            ("--end", self.end.is_some(), is_ppr, "it is for --kind ppr"),
-            ("--steps-max", self.steps_max.is_some(), is_ppr, "it is for --kind ppr"),
-            ("--p", self.p.is_some(), is_node2vec, "it is for --kind node2vec"),
-            ("--q", self.q.is_some(), is_node2vec, "it is for --kind node2vec"),
-            ("--labels", !self.labels.is_empty(), is_metapath, "it is for --kind metapath"),
-            ("--restart", self.restart.is_some(), is_restart, "it is for --kind restart"),
+            ("--length", self.length.is_some(), !is_ppr, "walks of random length use --end"),
+            ("--end", self.end.is_some(), is_ppr, "it applies only to --kind ppr"),
+            ("--steps-max", self.steps_max.is_some(), is_ppr, "it applies only to --kind ppr"),
+            ("--p", self.p.is_some(), is_node2vec, "it applies only to --kind node2vec"),
+            ("--q", self.q.is_some(), is_node2vec, "it applies only to --kind node2vec"),
+            (
+                "--labels",
+                !self.labels.is_empty(),
+                is_metapath,
+                "it applies only to --kind metapath",
+            ),
+            ("--restart", self.restart.is_some(), is_restart, "it applies only to --kind restart"),
         ];
         match given.iter().find(|(_, is_given, has_effect, _)| *is_given && !has_effect) {
             None => Ok(()),

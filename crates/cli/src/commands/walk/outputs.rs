@@ -17,7 +17,7 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE", help = OUT_HELP)]
     out: Option<PathBuf>,
 
-    /// Go on with the --out file that an earlier run left unfinished (.txt and .csv)
+    /// Resume the --out file that an earlier run left unfinished (.txt and .csv)
     #[arg(long, requires = "out")]
     resume: bool,
 
@@ -25,12 +25,12 @@ pub struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     ends: Option<PathBuf>,
 
-    /// How many of those vertices of each source
+    /// The number of these vertices for each source
     #[arg(long, value_name = "K", default_value_t = 10, requires = "ends")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     top_k: u32,
 
-    /// Write to this file how often walks were at each vertex, as CSV
+    /// Write to this file how often walks visited each vertex, as CSV
     #[arg(long, value_name = "FILE")]
     visits: Option<PathBuf>,
 }
@@ -38,11 +38,11 @@ pub struct OutputArgs {
 /// A build offers the formats that it writes.
 #[cfg(not(feature = "parquet"))]
 const OUT_HELP: &str = "Write all walks to this file: .txt has a walk a line, as word2vec reads \
-    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 behind shorter \
+    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 after shorter \
     walks; .txt.gz and .csv.gz are compressed";
 #[cfg(feature = "parquet")]
 const OUT_HELP: &str = "Write all walks to this file: .txt has a walk a line, as word2vec reads \
-    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 behind shorter \
+    it; .csv a vertex a line; .npy is a NumPy array of int64, a walk a row, -1 after shorter \
     walks; .parquet a walk a row; .txt.gz and .csv.gz are compressed";
 
 /// The same formats, for an error.
@@ -59,7 +59,7 @@ impl OutputArgs {
         for (place, file) in files.iter().enumerate() {
             writable(file)?;
             if files[..place].contains(file) {
-                let wrong = format!("{}: two outputs cannot have one file", file.display());
+                let wrong = format!("{}: two outputs cannot use the same file", file.display());
                 return Err(CliError::Input(wrong));
             }
         }
@@ -67,14 +67,15 @@ impl OutputArgs {
         let wrong = |what: &str| Err(CliError::Input(format!("{}: {what}", out.display())));
         match Format::named(out) {
             None => wrong(&format!(
-                "the name says no format: it must end in {FORMATS}, with .gz behind text"
+                "the name has no known ending: expected {FORMATS}, or .gz after the ending of a \
+                text format"
             )),
             Some(Format::Parquet) if cfg!(not(feature = "parquet")) => wrong(&format!(
-                "this build writes no Parquet: {FORMATS} are possible, or build with `--features \
+                "this build cannot write Parquet: use {FORMATS}, or build with `--features \
                  paceline-cli/parquet`"
             )),
             Some(_) if self.resume && !Format::is_resumable(out) => {
-                wrong("only .txt and .csv that are not compressed can be resumed")
+                wrong("only uncompressed .txt and .csv can be resumed")
             }
             Some(_) => Ok(()),
         }
@@ -135,7 +136,8 @@ impl<'a> Outputs<'a> {
         self.lengths.append(paths);
         if let Some(corpus) = &mut self.corpus {
             corpus.append(paths).map_err(|error| {
-                let hint = "\n  = what is whole is kept: --resume goes on once there is room";
+                let hint = "\n  = the complete walks are kept: --resume continues once there is \
+                    room";
                 let hint = if self.keeps { hint } else { "" };
                 CliError::Failed(format!("{error}{hint}"))
             })?;
@@ -173,7 +175,7 @@ impl<'a> Outputs<'a> {
 /// Adds a hint that names the option of the command line.
 fn explained(error: &FileError) -> CliError {
     let hint = match error {
-        FileError::Unfinished { .. } => "\n  = --resume goes on with it",
+        FileError::Unfinished { .. } => "\n  = --resume continues it",
         _ => "",
     };
     CliError::Input(format!("{error}{hint}"))

@@ -15,10 +15,11 @@ use crate::commands::{Outcome, seed};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Walk over a graph, with all cores of this machine or on servers that share it
+/// Run random walks over a graph, with all cores of this machine or on servers that share the graph
 ///
-/// The same seed gives the same walks and the same bytes, whatever the number of threads. If it is
-/// stopped, what is whole of a .txt or .csv stays beside it, ending in .partial; --resume goes on.
+/// The same seed gives the same walks and the same bytes, whatever the number of threads. If the
+/// command is stopped, the complete walks of a .txt or .csv stay in a file that ends in .partial;
+/// --resume continues it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -83,7 +84,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let plan = Plan { named, asked, seed: args.seed, sources, walks_per_source };
     if plan.walks() == 0 {
         let path = args.graph.display();
-        return Err(CliError::Input(format!("{path}: no vertices, so no walks begin anywhere")));
+        return Err(CliError::Input(format!("{path}: the graph has no vertices")));
     }
     if plan.asked.kind == Kind::Weighted && !plan.named.graph.is_weighted() {
         ui.warn("the graph has no weights: each edge is as likely as any other");
@@ -92,7 +93,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let mut outputs = Outputs::open(&args.outputs, &plan)?;
     let (first, resumed_after) = (outputs.first(), outputs.resumed_after());
     if resumed_after > 0 {
-        ui.note(&format!("goes on after walk {resumed_after} of {}", plan.walks()));
+        ui.note(&format!("resuming after walk {resumed_after} of {}", plan.walks()));
     }
     let begun = Instant::now();
     let (is_complete, report) = if args.servers.are_named() {
@@ -106,9 +107,10 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     } else {
         let (lengths, kept) = outputs.suspend()?;
         match kept {
-            Some(kept) => {
-                ui.note(&format!("stopped; {} has what is whole: --resume goes on", kept.display()))
-            }
+            Some(kept) => ui.note(&format!(
+                "stopped; {} has the complete walks: --resume continues",
+                kept.display()
+            )),
             None => ui.note("stopped; no file was written"),
         }
         lengths

@@ -29,24 +29,25 @@ use crate::ui::Ui;
 /// Which servers walk, and what each has.
 #[derive(Debug, clap::Args)]
 pub struct ServersArgs {
-    /// Walk on these servers, HOST:PORT, instead of this machine: each is given its part of the
+    /// Walk on these servers, HOST:PORT, instead of this machine: each receives its part of the
     /// graph, unless it has it. HOST:PORT-PORT names all workers of a process
     #[arg(long, value_name = "HOST:PORT", env = "PACELINE_WALK_SERVERS", value_delimiter = ',')]
     servers: Vec<String>,
 
-    /// How the graph is shared out to the servers
+    /// How the graph is partitioned among the servers
     #[arg(long, value_name = "WAY", default_value = "hash")]
     by: By,
 
-    /// Share it out by this file of parts, as METIS writes it: part 0 to the first server
+    /// Partition it by this file of parts, in the format of METIS: part 0 to the first server
     #[arg(long, value_name = "FILE", requires = "servers", conflicts_with = "by")]
     partition: Option<PathBuf>,
 
-    /// How queues and sources behave: what the servers' queues do, and how this client begins walks
+    /// How queues and sources behave: the policy of the servers' queues, and how this client starts
+    /// walks
     #[arg(long, value_name = "METHOD", default_value = "network", requires = "servers")]
     method: MethodName,
 
-    /// Give the servers this graph even if they have another, or by another method; its walks end
+    /// Replace another graph or partition at the servers; walks over it end
     #[arg(long, requires = "servers")]
     replace: bool,
 
@@ -58,12 +59,12 @@ pub struct ServersArgs {
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
     cluster: String,
 
-    /// The address to listen on for walks that come home
+    /// The address to listen on for finished walks
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
     #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
-    /// How long servers may take to answer, and how long they may make no progress with their parts
+    /// How long servers may take to reply, and how long they may make no progress with their parts
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::seconds)]
     servers_within: Duration,
 
@@ -227,11 +228,11 @@ impl ServersArgs {
         let walks = walks.map_err(explain)?;
         if walks.servers().iter().all(|server| server.ip().is_loopback()) {
             ui.note(
-                "all servers are on this machine: without --servers the same walks take no \
-                 network, and a small part of the time",
+                "all servers are on this machine: without --servers the same walks need no network \
+                 and much less time",
             );
         }
-        ui.note(&format!("{} servers answer; each is given its part", servers.len()));
+        ui.note(&format!("{} servers reply; each receives its part", servers.len()));
         let all = graph.owners.len() as u64 * servers.len() as u64;
         let supplied = shown(walks.supply(graph, self.replace, within), &walks, all, ui).await;
         let Some(supplied) = supplied else {
@@ -240,8 +241,8 @@ impl ServersArgs {
         };
         supplied.map_err(|error| match error {
             WalksError::OtherGraph(server) => CliError::Input(format!(
-                "{server} has another graph, or this one by another --method: --replace gives it \
-                 this one, and ends the walks of others over that"
+                "{server} has another graph, or another --method: --replace replaces them, and \
+                 ends walks of other clients over that graph"
             )),
             error => explain(error),
         })?;
@@ -259,7 +260,7 @@ fn named(servers: &[String]) -> Result<Vec<String>, CliError> {
         });
         match range {
             Some((_, first, last)) if first > last => {
-                let wrong = format!("--servers {server}: the ports are in the wrong order");
+                let wrong = format!("--servers {server}: the ports are in descending order");
                 return Err(CliError::Input(wrong));
             }
             Some((host, first, last)) => {
@@ -367,19 +368,19 @@ fn given_up(walks: &Walks, walk: u64, attempts: u8) -> CliError {
     let silent: Vec<String> = walks.silent().iter().map(SocketAddr::to_string).collect();
     let why = match silent.is_empty() {
         true => String::new(),
-        false => format!(": {} does not answer", silent.join(", ")),
+        false => format!(": {} does not reply", silent.join(", ")),
     };
-    CliError::Failed(format!("walk {walk} was given up after {attempts} attempts{why}"))
+    CliError::Failed(format!("walk {walk} was abandoned after {attempts} attempts{why}"))
 }
 
 /// Says which servers have fallen silent since it was asked last, and which are back.
 fn note_silent(walks: &Walks, known: &mut Vec<SocketAddr>, ui: &Ui) {
     let silent = walks.silent();
     for server in silent.iter().filter(|server| !known.contains(server)) {
-        ui.note(&format!("{server} does not answer; walks that come to it wait"));
+        ui.note(&format!("{server} does not reply; walkers for it wait"));
     }
     for server in known.iter().filter(|server| !silent.contains(server)) {
-        ui.note(&format!("{server} answers again"));
+        ui.note(&format!("{server} replies again"));
     }
     *known = silent;
 }

@@ -9,14 +9,14 @@ use paceline_graph::files::Ids;
 
 use crate::error::CliError;
 
-/// The vertices where walks begin.
+/// The vertices where walks start.
 #[derive(Debug, clap::Args)]
 pub struct SourcesArgs {
-    /// The file of the vertices where walks begin, an id a line; or `all`
+    /// The file of source vertices, an id a line; or `all`
     #[arg(long, value_name = "FILE", default_value = "all", conflicts_with = "source")]
     sources: PathBuf,
 
-    /// A vertex where walks begin, by its id; may be repeated
+    /// A source vertex, by its id; may be repeated
     #[arg(long, value_name = "ID")]
     source: Vec<u64>,
 }
@@ -65,7 +65,7 @@ fn read(path: &Path, ids: &Ids) -> Result<Vec<Vertex>, CliError> {
         vertices.push(ids.vertex(id).ok_or_else(|| wrong("is not a vertex of the graph"))?);
     }
     if vertices.is_empty() {
-        return Err(named("no source in it: an id a line is expected".to_owned()));
+        return Err(named("the file has no source: expected an id a line".to_owned()));
     }
     Ok(vertices)
 }

@@ -136,7 +136,7 @@ impl Summary {
         let sources = format!("{} from each of {} sources", self.walks_per_source, self.sources);
         let rate = number(self.steps_per_s / 1e6);
         let rate = format!("in {} s: {rate} million a second", number(self.seconds));
-        let cut = "walks that one cut short".to_owned();
+        let cut = "walks ended at a dead end".to_owned();
         let mut rows = vec![
             row("walks", self.walks.to_string(), sources),
             row("steps", self.steps.to_string(), rate),
@@ -144,14 +144,14 @@ impl Summary {
             row("dead ends", self.dead_ends.to_string(), cut),
         ];
         if let Some(bias) = &self.bias {
-            let note = "the chance of lengths further off; below 0.001 walks are biased";
+            let note = "the probability of larger deviations; below 0.001 walks are biased";
             rows.push(row("p", number(bias.p), note.to_owned()));
         }
         if let Some(servers) = &self.servers {
             let OnServers { walkers, re_executions, timeouts, home_before_retry, .. } = *servers;
-            let marked = format!("{} came home marked", servers.marked);
-            let again = "walks begun again, because their walker was lost or late".to_owned();
-            let first = format!("{home_before_retry} of these walks came home before a retry");
+            let marked = format!("{} returned marked", servers.marked);
+            let again = "re-executed walks, because their walker was lost or late".to_owned();
+            let first = format!("{home_before_retry} of these walks finished before a retry");
             rows.push(row("walkers", walkers.to_string(), marked));
             rows.push(row("re-executions", re_executions.to_string(), again));
             rows.push(row("time-outs", timeouts.to_string(), first));
@@ -159,7 +159,7 @@ impl Summary {
         ui.print(&format!("{}: {}\n", self.graph.display(), self.kind))?;
         ui.print(&table(["", "", ""], &rows))?;
         if !self.is_unbiased() {
-            ui.warn("these walks are not of the lengths that they should be of");
+            ui.warn("the lengths of these walks deviate from the expected distribution");
         }
         Ok(())
     }

@@ -275,7 +275,7 @@ impl Fetch {
         self
     }
 
-    /// How long the first answer may take. Default 4 s.
+    /// How long the first reply may take. Default 4 s.
     pub fn answer_within(mut self, time: Duration) -> Fetch {
         self.answer_within = time;
         self

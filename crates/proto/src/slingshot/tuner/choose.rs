@@ -24,7 +24,7 @@ pub struct Choice {
     pub setting: Setting,
     /// The share of lost packets recovered within the target's time.
     pub in_time: f64,
-    /// The share recovered at all.
+    /// The share recovered in total.
     pub recovered: f64,
     /// The mean time until a packet is recovered.
     pub mean: Duration,

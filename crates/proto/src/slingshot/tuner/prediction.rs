@@ -39,7 +39,7 @@ pub fn predict(setting: Setting, conditions: &Conditions) -> Prediction {
 }
 
 impl Prediction {
-    /// The share of lost packets that is recovered at all.
+    /// The share of lost packets that is recovered in total.
     pub fn recovered(&self) -> f64 {
         self.by_packets.last().copied().unwrap_or(0.0)
     }

@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(10..=10_000))]
     block: u32,
 
-    /// Of the experiment: what a hop takes; all other times go by it
+    /// Of the experiment: the time of a hop, to which all other times are proportional
     #[arg(long, value_name = "TIME", default_value = "400us", value_parser = parse_hop)]
     #[arg(conflicts_with_all = ["crossings", "local"])]
     hop: Duration,
