@@ -1,7 +1,7 @@
-//! What drivers of sockets count.
+//! Counters of drivers of sockets.
 
 paceline_proto::counters! {
-    /// What drivers of sockets count.
+    /// Counters of drivers of sockets.
     pub COUNTERS = "net" {
         /// Closed without a Hello, because too many wait.
         ACCEPT_EVICTED = "accept_evicted", [connections];
@@ -23,7 +23,7 @@ paceline_proto::counters! {
         EMULATED_RECEIVE_LOSS = "emulated_receive_loss", [datagrams];
         /// The application had dropped its receiving side.
         EVENT_DISCARDED = "event_discarded", [events];
-        /// Nothing was taken from peers, because the application did not receive its events.
+        /// Reading from peers paused, because the application did not receive its events.
         EVENT_HELD_PEERS = "event_held_peers", [pauses];
         /// Closed.
         FACES_CLOSED = "faces_closed", [faces];
@@ -37,7 +37,7 @@ paceline_proto::counters! {
         FACES_UNDECODABLE = "faces_undecodable", [datagrams];
         /// From an address without a face, at a node that does not accept unknown ones.
         FACES_UNKNOWN = "faces_unknown", [datagrams];
-        /// Not sent: an unproven face gets at most three times what came from it.
+        /// Not sent: an unproven face gets at most three times the bytes received from it.
         FACES_UNPROVEN_ALLOWANCE = "faces_unproven_allowance", [datagrams];
         /// Not sent: unproven faces of one network have used up their rate.
         FACES_UNPROVEN_RATE = "faces_unproven_rate", [datagrams];
@@ -59,11 +59,11 @@ paceline_proto::counters! {
         MULTICAST_MEMBERSHIP_FAILED = "multicast_membership_failed", [groups];
         /// Came to the multicast port, and not to an address of the cluster.
         MULTICAST_NOT_ADDRESSED = "multicast_not_addressed", [datagrams];
-        /// The node's own came back.
+        /// The node's own datagrams looped back.
         MULTICAST_OWN = "multicast_own", [datagrams];
-        /// Named by a peer, and impossible.
+        /// Named by a peer, and invalid.
         PEER_BAD_ADDRESS = "peer_bad_address", [addresses];
-        /// Sent: a question with a nonce.
+        /// Sent: a challenge with a nonce.
         PEER_CHALLENGED = "peer_challenged", [messages];
         /// From a stranger with this node's id.
         PEER_HAS_OWN_ID = "peer_has_own_id", [messages];
@@ -87,7 +87,7 @@ paceline_proto::counters! {
         PROOF_DROPPED = "proof_dropped", [messages];
         /// Did not return the nonce in time.
         PROOF_FAILED = "proof_failed", [addresses];
-        /// Given up: more than 1,024 nodes are asked at once.
+        /// Abandoned: more than 1,024 challenges are pending.
         PROOF_TABLE_FULL = "proof_table_full", [questions];
         /// Waited for the proof of an address.
         PROOF_WAITED_FOR = "proof_waited_for", [messages];
@@ -99,17 +99,17 @@ paceline_proto::counters! {
         RECORD_FOREIGN_VERSION = "record_foreign_version", [records];
         /// A Hello of a run that starts more than five minutes ahead of this clock.
         RECORD_FUTURE_SESSION = "record_future_session", [records];
-        /// From a node with the id of one that was heard from lately.
+        /// From a node with the id of a recently active one.
         RECORD_ID_IN_USE = "record_id_in_use", [records];
-        /// The header cannot be right.
+        /// The header is invalid.
         RECORD_MALFORMED = "record_malformed", [records];
-        /// Of a run that is over.
+        /// Of an earlier run.
         RECORD_OLD_SESSION = "record_old_session", [records];
         /// A number of a stream's records was left out or repeated.
         RECORD_OUT_OF_SEQUENCE = "record_out_of_sequence", [records];
         /// Longer than `record_bytes_max`.
         RECORD_OVERSIZED = "record_oversized", [records];
-        /// Did not come whole within `record_within`; the stream is closed.
+        /// Incomplete after `record_within`; the stream is closed.
         RECORD_TIMED_OUT = "record_timed_out", [records];
         /// The protocol could not decode the message.
         RECORD_UNDECODABLE = "record_undecodable", [records];
@@ -139,7 +139,7 @@ paceline_proto::counters! {
         STREAM_QUEUE_OVERFLOW = "stream_queue_overflow", [streams];
         /// Longer than a record may be.
         STREAM_UNSENDABLE = "stream_unsendable", [messages];
-        /// A refusal that answers nothing that this node said; ignored.
+        /// A refusal that answers no message of this node; ignored.
         TAKEN_UNASKED = "taken_unasked", [messages];
     }
 }

@@ -1,7 +1,7 @@
-//! What the simulator counts.
+//! Counters of the simulator.
 
 paceline_proto::counters! {
-    /// What the simulator counts.
+    /// Counters of the simulator.
     pub COUNTERS = "sim" {
         /// Between two outputs of a call.
         CRASHED_AMID = "sim_crashed_amid", [crashes];
@@ -15,7 +15,7 @@ paceline_proto::counters! {
         LOST = "sim_lost", [datagrams];
         /// Lost at the receiver's end buffer.
         LOST_AT_RECEIVER = "sim_lost_at_receiver", [datagrams];
-        /// To a node that no wire leads to.
+        /// To a node without a wire from the sender.
         NO_WIRE = "sim_no_wire", [messages];
         /// Lost by a partition.
         PARTITIONED = "sim_partitioned", [datagrams];
@@ -25,7 +25,7 @@ paceline_proto::counters! {
         QUEUE_FULL = "sim_queue_full", [datagrams];
         /// On a stream to a peer that is `Down`.
         SENT_WHILE_DOWN = "sim_sent_while_down", [messages];
-        /// On a link that is cut for good.
+        /// On a link that is cut permanently.
         SEVERED = "sim_severed", [messages];
         /// For a paused node that holds 212,992 bytes already.
         SOCKET_FULL = "sim_socket_full", [datagrams];

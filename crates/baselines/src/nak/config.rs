@@ -30,14 +30,14 @@ knobs! {
         /// How long a packet that is missed because of a gap or a heartbeat waits for its question,
         /// at most; the time is drawn uniformly. One that a digest names is asked for at once.
         backoff / with_backoff: Duration = Duration::from_millis(1);
-        /// How long an answer is waited for.
+        /// Timeout for a reply.
         retry_after / with_retry_after: Duration = Duration::from_millis(2), ABOVE_ZERO..;
         /// How often a packet is asked for before it is given up.
         asks_max / with_asks_max: u8 [times] = 50, 1..=255;
         /// Packets that were just answered to a group, at most; for further ones there is no quiet
         /// time.
         answers_max / with_answers_max: usize [packets; library] = 4096, 1..;
-        /// Packets a second that others are given, at most.
+        /// Maximum number of packets a second sent to requesters.
         supplies_per_second / with_supplies_per_second: u32 [packets; library] = 2000;
     }
     with {

@@ -41,7 +41,7 @@ macro_rules! with_store {
                 REJECTED = concat!($protocol, "_rejected"), [messages];
                 /// Sent by the application.
                 SENT = concat!($protocol, "_sent"), [packets];
-                /// A view older than the present one was to be installed.
+                /// Asked to install a view older than the current one.
                 STALE_VIEW = concat!($protocol, "_stale_view"), [views];
                 /// Too far ahead of the packets that came.
                 TOO_FAR = concat!($protocol, "_too_far"), [packets];

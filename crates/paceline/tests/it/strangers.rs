@@ -11,7 +11,7 @@ use bytes::Bytes;
 use paceline::net::record::{HEADER_BYTES, Kind};
 use paceline::proto::core::{Member, Wire};
 use paceline::proto::overlay::{
-    Addresses, Algorithm, Body, Key, Message, Purpose, PutItem, Route, Target, Topic,
+    Addresses, Algorithm, Body, Key, Message, Purpose, PutItem, Route, TableQuery, Target,
 };
 use paceline::proto::{group, multicast, walk};
 use paceline::{Dht, Host, NodeId};
@@ -219,7 +219,7 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
     };
     let fetch = Body::Fetch { exchange: 1, keys: keys(4).into() };
     let write = Body::Put { exchange: 1, is_member: false, write: 1, items: [put].into() };
-    let ask = Body::Ask { exchange: 1, is_member: true, topic: Topic::Neighbours };
+    let ask = Body::Ask { exchange: 1, is_member: true, query: TableQuery::Neighbours };
     let more = tokio::join!(
         after_hello("Hello, Find{Get}, 4 keys", dht, 120, message(find)),
         after_hello("Hello, Fetch, 4 keys", dht, 122, message(fetch)),

@@ -18,38 +18,38 @@ knobs! {
         /// Largest message, of 65,535 blocks at most. Bounds what a receiver assembles for one
         /// origin.
         message_bytes_max / with_message_bytes_max: usize [bytes] = 16 * MIB, 1..;
-        /// Blocks of one origin that some member's application has not consumed yet, at most. The
-        /// default is a whole window of messages of 256 bytes.
+        /// Maximum number of blocks of one origin that some member's application has not consumed.
+        /// The default is a whole window of messages of 256 bytes.
         window_blocks / with_window_blocks: usize [blocks] = 4096, 2..=1 << 20;
-        /// The same in bytes. At least two blocks, or a pipeline of pairs would stand still. For
-        /// each origin a member holds at most this, what its application has not consumed of as
-        /// much again, and two messages: one in assembly, one delivered.
+        /// The same in bytes. At least two blocks, or a pipeline of pairs would stall. For each
+        /// origin a member holds at most one window of blocks, one window of delivered and
+        /// unconsumed data, and two messages: one in assembly, one delivered.
         window_bytes / with_window_bytes: usize [bytes] = MIB, 2..;
-        /// Bytes of a hop that are under way. Blocks are handed to the driver while less than half
-        /// is taken, the others wait for their turn; and a member yields to what it passes on until
-        /// another origin has got this much more than itself. Smaller means less latency under
-        /// load; larger means fewer wake-ups.
+        /// Bytes in flight on a hop. The member passes blocks to the driver while less than half of
+        /// this is used; other blocks wait. A member also yields to blocks that it forwards until
+        /// another origin has sent this much more than itself. Smaller values lower latency under
+        /// load; larger ones cause fewer wake-ups.
         hop_bytes / with_hop_bytes: usize [bytes] = 32 * KIB, 4..;
-        /// Accepted bytes that may wait at their origin, at most, before `try_broadcast` answers
-        /// `WouldBlock`. How many may wait below that is a matter of time, see `queue_time`.
+        /// Maximum number of accepted bytes that wait at their origin before `try_broadcast`
+        /// returns `WouldBlock`. Below that, `queue_time` limits the queue.
         queue_bytes / with_queue_bytes: usize [bytes] = 64 * KIB, 1..;
-        /// How long accepted bytes may wait at their origin, at the pace at which own blocks leave.
-        /// It adds to the latency under load; less means that the application has to be woken for
-        /// fewer messages at a time. Where less than 4 KiB leave within it nothing waits: the next
-        /// message is admitted once it can leave at once.
+        /// Maximum queueing delay of accepted bytes at their origin, at the current send rate of
+        /// own blocks. It adds to the latency under load; a smaller value wakes the application for
+        /// fewer messages at a time. If less than 4 KiB leave within this time, there is no queue:
+        /// the next message is admitted once it can be sent at once.
         queue_time / with_queue_time: Duration = Duration::from_micros(500);
         /// A member acknowledges at the latest after this many blocks: to their origin, and to the
         /// sender of a hop. To their origin also after half of `window_bytes`. At most half of
-        /// `window_blocks`. However few, none goes to an origin for less than 1,000 bytes of
-        /// payload and less than 16 blocks (half of `window_blocks`, if that is less), and none to
-        /// the sender of a hop for fewer frames than that: it takes a link for longer than a small
-        /// block does.
+        /// `window_blocks`. At any value, an origin gets none for less than 1,000 bytes of payload
+        /// and less than 16 blocks (half of `window_blocks`, if that is less), and the sender of a
+        /// hop none for fewer frames than that: an acknowledgement takes a link for longer than a
+        /// small block.
         ack_blocks / with_ack_blocks: usize [blocks] = 32, 1..=1 << 19;
-        /// And at the latest after this time. Acknowledgements return credits and free memory; no
+        /// Maximum delay of an acknowledgement. Acknowledgements return credit and free memory; no
         /// message waits for them while the window is open.
         ack_after / with_ack_after: Duration = Duration::from_millis(50), ACK_AFTER_MIN..;
-        /// How long a sender waits for its successor's answer before it asks again where to resume
-        /// a broken hop.
+        /// Time without a reply of the successor after which a sender asks again where to resume a
+        /// broken hop.
         resync_after / with_resync_after: Duration = Duration::from_millis(50), ABOVE_ZERO..;
     }
     with {

@@ -1,7 +1,7 @@
-//! What the broadcast counts.
+//! Counters of the broadcast.
 
 crate::counters! {
-    /// What the broadcast counts.
+    /// Counters of the broadcast.
     pub COUNTERS = "chain" {
         /// An `Ack` or `LinkAck` for what was never sent.
         ACK_OUT_OF_RANGE = "chain_ack_out_of_range", [messages; fault];
@@ -24,7 +24,7 @@ crate::counters! {
         FOREIGN_SENDER = "chain_foreign_sender", [messages; fault];
         /// Of another view.
         FOREIGN_VIEW = "chain_foreign_view", [messages; fault];
-        /// A broken hop went on.
+        /// A broken hop resumed.
         HOP_RESUMED = "chain_hop_resumed", [hops];
         /// Had to be forwarded with no hop left.
         HOPS_EXHAUSTED = "chain_hops_exhausted", [blocks; fault];
@@ -52,7 +52,7 @@ crate::counters! {
         RESYNC_OUT_OF_RANGE = "chain_resync_out_of_range", [messages; fault];
         /// A `Skip` arrived in place of a frame.
         SKIPPED = "chain_skipped", [frames];
-        /// A view older than the present one was to be installed.
+        /// Asked to install a view older than the current one.
         STALE_VIEW = "chain_stale_view", [views];
     }
 }

@@ -78,7 +78,7 @@ messages! {
             frame.view, frame.origin, frame.seq, frame.index + 1, frame.count, frame.topology,
             frame.link, frame.hops_left, frame.stable_lag, frame.payload.len()
         ],
-        /// To an origin: how far its blocks have come here.
+        /// To an origin: acknowledges its blocks.
         1 => Ack {
             /// The view.
             view: ViewId,
@@ -89,7 +89,7 @@ messages! {
             /// The credit: all blocks below this number were consumed or moved to assembly.
             consumed: u64,
         } ["ack {view} received {received} consumed {consumed}"],
-        /// From an origin at rest: every block below this number is with every member.
+        /// From an idle origin: every member has every block below this number.
         2 => Stable {
             /// The view.
             view: ViewId,
@@ -105,7 +105,7 @@ messages! {
             /// The number.
             next: u64,
         } ["link-ack {view} next {next}"],
-        /// From the sender of a hop that was broken: where shall I go on?
+        /// From the sender of a hop that was broken: requests the link number at which to resume.
         4 => Resync {
             /// The view.
             view: ViewId,
@@ -126,7 +126,7 @@ messages! {
             /// The link number it had.
             link: u64,
         } ["skip {view} link {link}"],
-        /// From an origin whose window is closed: how far are its blocks? Answered by
+        /// From an origin whose window is closed: requests an acknowledgement. Answered by
         /// [`Message::Ack`].
         7 => Probe {
             /// The view.
@@ -134,7 +134,7 @@ messages! {
             /// The origin's incarnation.
             incarnation: u64,
         } ["probe {view}"],
-        /// To an origin: what was delivered here of its blocks in earlier views and is not
+        /// To an origin: the amount of its blocks of earlier views that is delivered here and not
         /// consumed.
         8 => Unconsumed {
             /// The present view.

@@ -7,9 +7,10 @@ use crate::core::knobs::{ABOVE_ZERO, knobs};
 knobs! {
     /// The knobs of a [`Detector`](super::Detector).
     ///
-    /// A crashed member is down after the time until somebody probes it (`probe_every` on average,
-    /// five times that in one case of a hundred, in a large group), three times `probe_trip`, and
-    /// `suspect_for`. With the defaults, those of a local network with 2 to 64 members, that is
+    /// A crashed member is down after the time until some member probes it (`probe_every` on
+    /// average, five times that in one case of a hundred, in a large group), three times
+    /// `probe_trip`, and `suspect_for`. With the defaults, those of a local network with 2 to 64
+    /// members, that is
     /// 0.7 s on average. Members need not agree on the knobs.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Config {
@@ -18,12 +19,12 @@ knobs! {
         /// bytes in this time, however large the group.
         probe_every / with_probe_every: Duration
             = Duration::from_millis(180), Duration::from_millis(1)..=HOUR;
-        /// How long an answer may take before others are asked to probe, and they and a second try
-        /// get twice this. The default is a local network's round trip, and a process that had to
-        /// wait for its turn.
+        /// How long a reply may take before the member asks others to probe; they and a second
+        /// attempt get twice this time. The default covers the round trip of a local network and a
+        /// scheduling delay.
         probe_trip / with_probe_trip: Duration = Duration::from_millis(50), ABOVE_ZERO..=HOUR;
-        /// How long a suspected member has to refute before it is down. It is told once at the
-        /// start and then every `spread_every`.
+        /// Time in which a suspected member can refute before it is down. It learns of the
+        /// suspicion at the start and then every `spread_every`.
         suspect_for / with_suspect_for: Duration = Duration::from_millis(350), ABOVE_ZERO..=HOUR;
     }
     rules: Config::rules;

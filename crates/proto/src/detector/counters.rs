@@ -1,7 +1,7 @@
-//! What the failure detector counts.
+//! Counters of the failure detector.
 
 crate::counters! {
-    /// What the failure detector counts.
+    /// Counters of the failure detector.
     pub COUNTERS = "detector" {
         /// Named another incarnation or run of this node.
         FOR_ANOTHER = "detector_for_another", [messages];
@@ -9,7 +9,7 @@ crate::counters! {
         FORGED_SOURCE = "detector_forged_source", [messages; fault];
         /// Names a generation of a member too far ahead.
         GENERATION_AHEAD = "detector_generation_ahead", [claims; fault];
-        /// Said of this node's present generation that it is down; the next one begins.
+        /// Declared this node's current generation down; the next one begins.
         GENERATION_OVERTAKEN = "detector_generation_overtaken", [claims];
         /// Too long, or not decodable.
         MALFORMED = "detector_malformed", [messages; fault];
@@ -19,9 +19,9 @@ crate::counters! {
         STRANGER = "detector_stranger", [messages];
         /// Foca did not accept its own timer.
         TIMER_REFUSED = "detector_timer_refused", [timers; fault];
-        /// Foca asked for a timer of a kind that is not in use.
+        /// Foca requested an unsupported kind of timer.
         TIMER_UNKNOWN = "detector_timer_unknown", [timers; fault];
-        /// Foca was to send to a node that is not watched.
+        /// Foca addressed a node that is not watched.
         UNWATCHED_TARGET = "detector_unwatched_target", [messages];
     }
 }

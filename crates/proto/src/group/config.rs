@@ -4,39 +4,38 @@ use crate::core::knobs::{ABOVE_ZERO, KIB, MIB, knobs};
 use crate::{chain, detector};
 
 knobs! {
-    /// What all members of a group must agree on, and how patient they are.
+    /// Settings that all members of a group must share, and their timeouts.
     #[derive(Clone, Debug)]
     pub struct Config {
         /// Most members.
         members_max / with_members_max: usize [members] = 64, 1..=super::MEMBERS_MAX;
-        /// How long a member that the detector calls alive may leave a proposal unanswered before
-        /// the next attempt is made without it. The members after the oldest take over when that
-        /// has not acted for as long.
+        /// Time for a live member to answer a proposal; the next attempt excludes a member that
+        /// exceeds it. If the oldest member does not act for this time, the next members take over.
         answer_within / with_answer_within: Duration = Duration::from_secs(2), ABOVE_ZERO..;
         /// How often a node asks to join.
         join_every / with_join_every: Duration = Duration::from_millis(250), ABOVE_ZERO..;
         /// How long the oldest member waits for more to join before it proposes a view.
         gather_joins / with_gather_joins: Duration = Duration::from_millis(50);
-        /// How long a sender stands still for want of a member's credit before its application is
-        /// told which member that is.
+        /// Time that a sender waits for a member's credit before it reports that member to its
+        /// application.
         lag_after / with_lag_after: Duration = Duration::from_secs(1), ABOVE_ZERO..;
-        /// How long it stands still before that member counts as down, and the view goes on
-        /// without it. Without a value never: a member that does not read holds its senders for
-        /// ever.
+        /// Time that a sender waits for a member's credit before that member counts as down and
+        /// leaves the view. Without a value never: a member that does not read blocks its senders
+        /// for ever.
         expel_after / with_expel_after: Option<Duration> = None, ABOVE_ZERO..;
-        /// How long a link that has something to carry may make no progress before its end reports
-        /// it as dead, and the view goes on without one of its two ends. Both ends may be alive,
-        /// as the detector sees it, and the link between them be cut, in one direction or both. A
-        /// shorter time excludes members behind links that only stall.
+        /// Time without progress after which an end of a link with pending messages reports it as
+        /// dead, and one of its two ends leaves the view. Both ends may be alive for the detector
+        /// while the link between them is cut, in one direction or both. A shorter time excludes
+        /// members behind links that only stall.
         link_dead_after / with_link_dead_after: Duration
             = Duration::from_secs(5), Duration::from_secs(1)..=Duration::from_secs(3600);
         /// Bytes of the next view's blocks that a member keeps until it has installed that view;
-        /// beyond it the stream they come on is broken and resumes.
+        /// beyond it the member closes their stream, which resumes later.
         early_bytes_max / with_early_bytes_max: usize [bytes; library] = 64 * MIB;
         /// Bytes of messages to one other member ([`Command::SendTo`](super::Command::SendTo)) that
-        /// were sent and that its application has not consumed, at most. As much again may wait at
-        /// the sender, and one message more. Must be equal at all members. A receiver holds so much
-        /// of each member that sends to it, and two messages more: one in assembly, one delivered.
+        /// its application has not consumed, at most. The same amount and one message may wait at
+        /// the sender. Must be equal at all members. A receiver holds this amount for each sender,
+        /// and two messages: one in assembly, one delivered.
         direct_window_bytes / with_direct_window_bytes: usize [bytes; library] = 256 * KIB, 1..;
     }
     with {

@@ -1,7 +1,7 @@
-//! What a group counts.
+//! Counters of a group.
 
 crate::counters! {
-    /// What a group counts.
+    /// Counters of a group.
     pub COUNTERS = "group" {
         /// The application asked a node to create or join a group that it is in.
         ALREADY_IN = "group_already_in", [commands];
@@ -13,7 +13,7 @@ crate::counters! {
         BAD_PROPOSAL = "group_bad_proposal", [messages; fault];
         /// A report that names its sender or no rank of the view.
         BAD_REPORT = "group_bad_report", [messages; fault];
-        /// An own block that some members lack and nobody passes on: its view is ended.
+        /// An own block that some members lack and no member forwards: its view ends.
         BLOCK_LOST = "group_block_lost", [blocks];
         /// An acknowledgement of what was never sent.
         DIRECT_ACK_OUT_OF_RANGE = "group_direct_ack_out_of_range", [messages; fault];
@@ -27,7 +27,7 @@ crate::counters! {
         DIRECT_FOREIGN_VIEW = "group_direct_foreign_view", [blocks];
         /// The stream lost its predecessor; all are sent again.
         DIRECT_GAP = "group_direct_gap", [blocks];
-        /// Sender or addressee left before it was acknowledged.
+        /// Sender or receiver left before it was acknowledged.
         DIRECT_GIVEN_UP = "group_direct_given_up", [messages];
         /// Blocks that do not form a message; the connection is closed.
         DIRECT_MISFIT = "group_direct_misfit", [blocks; fault];
@@ -38,9 +38,9 @@ crate::counters! {
         /// Of a view that is not installed here yet, beyond `early_bytes_max`; the connection is
         /// closed.
         EARLY_OVERFLOW = "group_early_overflow", [messages];
-        /// The others went on without this member; it joins again as another one.
+        /// The other members continued without this member; it joins again as another incarnation.
         EXCLUDED = "group_excluded", [views];
-        /// A member asked for a block that this one does not have any more.
+        /// A member requested a block that this one has freed.
         FETCH_MISSED = "group_fetch_missed", [blocks];
         /// A flushed block from a node outside the view.
         FLUSHED_BY_STRANGER = "group_flushed_by_stranger", [blocks; fault];
@@ -73,16 +73,15 @@ crate::counters! {
         LEFT_OUT = "group_left_out", [members];
         /// A link of this member is dead.
         LINK_DEAD = "group_link_dead", [links];
-        /// The detector takes a member for down.
+        /// The detector considers a member down.
         MEMBER_DOWN = "group_member_down", [members];
         /// The detector suspects a member.
         MEMBER_SUSPECTED = "group_member_suspected", [members];
-        /// The detector takes a member for up.
+        /// The detector considers a member up.
         MEMBER_UP = "group_member_up", [members];
         /// Another member's view has the same number and other members.
         OTHER_VIEW = "group_other_view", [members; fault];
-        /// The proposer lacks blocks that all others of its attempt have; links that lose much
-        /// cause it.
+        /// The proposer lacks blocks that all others of its attempt have, because of lossy links.
         OWN_FLUSH_LATE = "group_own_flush_late", [attempts];
         /// A round too far ahead.
         ROUND_AHEAD = "group_round_ahead", [messages; fault];
@@ -90,8 +89,8 @@ crate::counters! {
         ROUNDS_USED_UP = "group_rounds_used_up", [attempts; fault];
         /// A proposal that this member has not promised to accept.
         UNPROMISED_ACCEPT = "group_unpromised_accept", [messages];
-        /// Refused: the proposer's last three came to nothing, and another member, whose last three
-        /// did not, attempts; links cut in one direction cause it.
+        /// Refused: the proposer's last three attempts failed, and another member without such
+        /// failures proposes; links cut in one direction cause it.
         VAIN_ATTEMPT = "group_vain_attempt", [attempts];
     }
 }

@@ -123,27 +123,27 @@ messages! {
             /// Why.
             refusal: Refusal,
         } ["refused {refusal:?}"],
-        /// The answer of the oldest member otherwise: prove that you are where the request says.
+        /// The other reply of the oldest member: a challenge to prove the address in the request.
         18 => Challenge {
             /// That of the request.
             token: u64,
             /// What to send back.
             nonce: u64,
         } ["challenge"],
-        /// The answer to a challenge: whoever sends it receives what is sent to its address.
+        /// The reply to a challenge: it proves that the sender receives messages at its address.
         19 => Response {
             /// That of the challenge.
             nonce: u64,
         } ["response"],
         /// To all members: the links between the sender and these members make no progress,
-        /// although they have something to carry. Repeated as long as that is so.
+        /// although messages are pending. Repeated while that lasts.
         20 => Unreachable {
             /// The view.
             view: ViewId,
             /// The members' ranks.
             members: Vec<u32> as List<MEMBERS_MAX>,
         } ["unreachable {view} {members:?}"],
-        /// From a member that wants to go, to the oldest and, each time, to another one.
+        /// From a member that leaves, to the oldest and, each time, to another one.
         4 => Leave {
             /// The view it is in.
             view: ViewId,
@@ -188,8 +188,8 @@ messages! {
             /// The attempt.
             ballot: Ballot,
         } ["accepted {view} {ballot}"],
-        /// The answer to an attempt that is behind another, and to a member that takes it that the
-        /// view goes on.
+        /// The reply to an attempt with a lower ballot than another, and to a member that assumes
+        /// that the view continues.
         9 => Rejected {
             /// The view.
             view: ViewId,
@@ -205,13 +205,12 @@ messages! {
             /// The members, oldest first.
             members: Vec<Contact> as List<MEMBERS_MAX> where check_distinct,
         } ["install after {after}: {} members", members.len()],
-        /// The answer; and a question to others, whether it still is the present view.
+        /// The reply; and a request to others to confirm that it is still the current view.
         11 => Installed {
             /// The view that was installed.
             view: ViewId,
         } ["installed {view}"],
-        /// The answer to the question: it is the present view here, and no other was accepted to
-        /// follow it.
+        /// The reply to that request: it is the current view here, and no successor was accepted.
         21 => Present {
             /// The view.
             view: ViewId,
@@ -232,8 +231,8 @@ messages! {
             "flushed {} origin {} seq {}",
             frame.view, frame.origin, frame.seq
         ],
-        /// To a node that takes itself for a member: this view is the present one, and you are not
-        /// in it.
+        /// To a node that considers itself a member: this is the current view, without the
+        /// receiver.
         14 => Excluded {
             /// The present view.
             view: ViewId,
@@ -243,7 +242,7 @@ messages! {
                 "direct {} number {} ({}/{}) {} B",
                 block.view, block.number, block.index + 1, block.count, block.payload.len()
             ],
-        /// The answer: how far the blocks of this pair have come.
+        /// The reply: acknowledges the blocks of this pair.
         16 => DirectAck {
             /// The incarnation of the blocks' sender.
             sender: u64,
@@ -255,7 +254,7 @@ messages! {
             /// application.
             consumed: u64,
         } ["direct-ack received {received} consumed {consumed}"],
-        /// From a sender that was told nothing for a while: how far are my blocks? Answered by
+        /// From a sender without an acknowledgement for a while: requests one. Answered by
         /// [`Message::DirectAck`].
         17 => DirectProbe {
             /// The incarnation of the blocks' sender.

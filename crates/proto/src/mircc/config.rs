@@ -12,40 +12,41 @@ knobs! {
     /// What all nodes of a run share.
     #[derive(Clone, Debug)]
     pub struct Config {
-        /// Bytes that a packet costs on the link beside its own. The default is Ethernet's 14,
-        /// IPv4's 20 and UDP's 8, as a shaped port counts them.
+        /// Overhead of a packet on the link, bytes. The default is Ethernet's 14, IPv4's 20 and
+        /// UDP's 8, as a shaped port counts them.
         pub frame_bytes: usize [bytes] = 42;
-        /// How much of lost time the pacing of links, Interests and consumers makes up for at once.
-        /// None where the driver's timers are exact; on sockets some milliseconds.
+        /// Maximum timer delay for which the pacing of links, Interests and consumers compensates
+        /// by a burst. Zero where the driver's timers are exact; some milliseconds on sockets.
         pub catch_up: Duration = Duration::ZERO;
         /// Interests pending at a node.
         pub pending_max: usize [interests] = 1 << 16, 1..;
-        /// Bytes of memory that the table of these may hold, names included. Without a value 1 KiB
-        /// for each of `pending_max`, 1 MiB at least.
+        /// Bytes of memory of the PIT, names included. Without a value 1 KiB for each of
+        /// `pending_max`, at least 1 MiB.
         pub pending_bytes_max: Option<usize> [bytes] = None, 1..;
-        /// Bytes of Data that a node keeps for others.
+        /// Bytes of the content store.
         pub store_bytes_max: usize [bytes] = 0;
         /// How long a packet may wait at a face before Data is marked.
         pub mark_after: Duration [time; library] = Duration::from_millis(5);
-        /// Segments that a flow may have under way or out of order.
+        /// Maximum number of segments of a flow in flight or out of order.
         pub window_max: usize [segments] = 1 << 14, 1..;
-        /// How often at most a path that carries nothing is tried, so that its stamps stay true.
+        /// Minimum interval between probes of an unused path, which keep its stamped rate current.
         pub probe_every: Duration = Duration::from_millis(100), ABOVE_ZERO..;
         /// How often a flow looks for further paths.
         pub discover_every: Duration = Duration::from_secs(1), ABOVE_ZERO..;
-        /// What a flow spends on trying paths that it does not use, as a share of the rate that is
-        /// stamped there; each is tried every 5 s all the same.
+        /// Share of the stamped rate of unused paths that a flow spends on probing them; each is
+        /// probed at least every 5 s.
         pub probe_share: f64 = 0.01, f64::MIN_POSITIVE..=1.0;
-        /// How much better, as a factor, another path must be to become the primary one.
+        /// Factor by which the rate of another path must exceed that of the primary path to replace
+        /// it.
         pub switch_gain: f64 = 1.1, 1.0..;
-        /// Whether a consumer's Interests tell its round trip, by which forwarders choose how often
-        /// they set rates.
+        /// Whether a consumer's Interests carry its round-trip time, from which forwarders derive
+        /// the interval between rate updates.
         pub tells_round_trip: bool [flag; library] = true;
     }
     with {
         /// How stamped rates are computed.
         controller: ControllerConfig = ControllerConfig::default();
-        /// How Interests are held back.
+        /// The hop-by-hop shaper of Interests.
         shaper: ShaperConfig = ShaperConfig::default();
         /// How objects that a node publishes are signed. Default the digest of each Data.
         signer: Signer = Signer::Digest;

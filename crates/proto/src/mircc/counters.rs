@@ -1,15 +1,15 @@
-//! What a forwarder counts.
+//! Counters of a forwarder.
 
 crate::counters! {
-    /// What a forwarder counts.
+    /// Counters of a forwarder.
     pub COUNTERS = "mircc" {
-        /// The application answered an Interest that does not wait.
+        /// The application answered an Interest that is not pending.
         ANSWER_UNASKED = "mircc_answer_unasked", [answers];
         /// Sent without a share of the link: most Interests of their face time out.
         DEPRIORITIZED = "mircc_deprioritized", [Interests];
-        /// A copy that the link made.
+        /// A duplicate made by the link.
         DUPLICATE_INTEREST = "mircc_duplicate_interest", [Interests];
-        /// Refused late, to make room for another face's.
+        /// Evicted to make room for Interests of another face.
         EVICTED = "mircc_evicted", [Interests];
         /// Not answered in their lifetime.
         EXPIRED = "mircc_expired", [Interests];
@@ -43,11 +43,11 @@ crate::counters! {
         QUESTION_WITHOUT_FACE = "mircc_question_without_face", [Interests];
         /// The application's, beyond the bound of open questions.
         QUESTIONS_FULL = "mircc_questions_full", [Interests];
-        /// Put together from fragments.
+        /// Reassembled from fragments.
         REASSEMBLED = "mircc_reassembled", [packets];
-        /// Put together from fragments, and not decodable.
+        /// Reassembled from fragments, and not decodable.
         REASSEMBLED_UNDECODABLE = "mircc_reassembled_undecodable", [packets];
-        /// Given up with fragments missing.
+        /// Dropped with fragments missing.
         REASSEMBLY_DROPPED = "mircc_reassembly_dropped", [packets];
         /// Refused: pending Interests have `pending_bytes_max` bytes.
         REFUSED_BYTES = "mircc_refused_bytes", [Interests];
@@ -63,9 +63,9 @@ crate::counters! {
         UNKNOWN_LABEL = "mircc_unknown_label", [Interests];
         /// From a node that has no face.
         UNKNOWN_NEIGHBOUR = "mircc_unknown_neighbour", [packets];
-        /// Nothing asked for it, or it was answered before.
+        /// No pending Interest matches, or it was answered before.
         UNSOLICITED = "mircc_unsolicited", [Data];
-        /// Nothing asked for it.
+        /// No pending Interest matches.
         UNSOLICITED_NACK = "mircc_unsolicited_nack", [Nacks];
     }
 }

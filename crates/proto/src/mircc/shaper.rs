@@ -135,9 +135,9 @@ knobs! {
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct ShaperConfig "shaper_" {
         /// The share of the link that Data may fill. At or below the controller's headroom, queues
-        /// would stand.
+        /// would not drain.
         pub headroom: f64 = 0.98, f64::MIN_POSITIVE..=1.0;
-        /// Interests that may wait, of both classes.
+        /// Maximum number of waiting Interests, of both classes.
         pub queue_max: usize [interests] = 100, 1..;
     }
 }

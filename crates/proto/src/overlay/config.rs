@@ -26,7 +26,7 @@ words! {
 }
 
 knobs! {
-    /// What all nodes of an overlay must agree on, and how patient they are.
+    /// Settings that all nodes of an overlay must share, and their timeouts.
     #[derive(Clone, Debug)]
     pub struct Config {
         /// Nodes that hold a copy of each record; where copies are kept at successors, at most one
@@ -34,37 +34,36 @@ knobs! {
         copies / with_copies: usize [nodes] = 1, 1..=16;
         /// Whether nodes of full tables are pinged.
         ping / with_ping: PingPolicy = PingPolicy::Suppressed;
-        /// Whether results tell which keys their node is responsible for, so that the requester
-        /// goes there directly next time. Costs 40 bytes a result.
+        /// Whether results carry the key range of their node, so that the requester contacts it
+        /// directly next time. Costs 40 bytes a result.
         has_ranges / with_ranges: bool = false;
-        /// Nodes that an iterative look-up of one key by Kademlia asks at once: its alpha. A bundle
-        /// asks one for each part, and the other algorithms one. The published experiments ask
-        /// one; 3 is usual. Costs as many times the messages.
+        /// Nodes that an iterative look-up of one key by Kademlia asks concurrently: its alpha. A
+        /// bundle asks one for each part, and the other algorithms one. The published experiments
+        /// ask one; 3 is usual. Multiplies the number of messages by this.
         parallel / with_parallel: u8 [nodes] = 1, 1..=8;
-        /// How long to wait for the answer of one node. Without a value by how long answers have
-        /// taken so far, between 50 ms and `ack_after_max`.
+        /// Timeout for the reply of one node. Without a value it follows measured round-trip times,
+        /// between 50 ms and `ack_after_max`.
         ack_after / with_ack_after: Option<Duration> = None, ABOVE_ZERO..;
-        /// How long a requester waits for results before it asks for the rest again.
+        /// Timeout after which a requester asks for missing results again.
         answer_within / with_answer_within: Duration = Duration::from_secs(3), ABOVE_ZERO..;
-        /// How often a requester asks for a key before it gives it up.
+        /// Maximum number of requests for a key before it fails.
         attempts / with_attempts: u8 [times] = 4, 1..=100;
-        /// How often the table is looked after. Without a value never: for tables that were filled
-        /// and do not change; without pings they are not even told which nodes were heard from.
+        /// Interval of table upkeep. Without a value never: for filled tables that do not change;
+        /// without pings such tables do not even learn which nodes sent a message.
         upkeep_every / with_upkeep_every: Option<Duration>
             = Some(Duration::from_secs(1)), ABOVE_ZERO..;
-        /// How seldom, once nothing changes.
+        /// Maximum interval of table upkeep, once nothing changes.
         upkeep_every_max / with_upkeep_every_max: Duration = Duration::from_secs(8), ABOVE_ZERO..;
-        /// How often, at most, replicas compare what they hold; eight times as long when nothing
+        /// Minimum interval between comparisons of replicas; eight times as long when nothing
         /// changes.
         sync_every / with_sync_every: Duration = Duration::from_secs(4), ABOVE_ZERO..;
         /// Hops that a bundle may make.
         ttl / with_ttl: u8 [hops; library] = 160, 1..=255;
-        /// The longest and the first wait for the answer of one node.
+        /// The maximum and initial timeout for the reply of one node.
         ack_after_max / with_ack_after_max: Duration [time; library]
             = Duration::from_secs(2), ABOVE_ZERO..;
-        /// On how many nodes a write of this one must be to count as done, where nodes failed and
-        /// fewer are left than hold a copy each. Where there never were as many, all there are
-        /// suffice.
+        /// Minimum number of copies for a write to succeed after failures of nodes have left fewer
+        /// nodes than copies. In an overlay that never had as many nodes, all nodes suffice.
         copies_required / with_copies_required: u8 [nodes; library] = 2, 1..=16;
         /// The largest value.
         value_bytes_max / with_value_bytes_max: usize [bytes; library]
@@ -73,25 +72,25 @@ knobs! {
         store_bytes_max / with_store_bytes_max: usize [bytes; library] = 64 * MIB;
         /// Records that a node stores.
         store_records_max / with_store_records_max: usize [records; library] = 1 << 20;
-        /// The longest that a record lives; longer is cut to it.
+        /// The maximum lifetime of a record; longer lifetimes are reduced to it.
         lifetime_max / with_lifetime_max: Duration [time; library]
             = Duration::from_secs(30 * 24 * 3600), ABOVE_ZERO..=LIFETIME_MAX;
         /// Bytes of values in the answer to one bundle; for the rest the requester has to ask
         /// again.
         answer_bytes_max / with_answer_bytes_max: usize [bytes; library] = MIB;
-        /// Messages whose answer a node may wait for. Beyond it bundles are refused.
+        /// Maximum number of messages in flight of a node. Beyond it bundles are refused.
         in_flight_max / with_in_flight_max: usize [messages; library] = 16_384, 16..=65_535;
         /// How long a node tries to join.
         join_within / with_join_within: Duration [time; library]
             = Duration::from_secs(30), ABOVE_ZERO..;
-        /// How long a node that leaves tries to hand over what it holds.
+        /// How long a leaving node tries to hand over its records.
         leave_within / with_leave_within: Duration [time; library]
             = Duration::from_secs(10), ABOVE_ZERO..;
-        /// Whether the application is told what to write to disk.
+        /// Whether the node reports records to the application to write to disk.
         is_durable / with_durable: bool [flag; library] = false;
         /// Whether a durable node answers for records only once the application says that they are
         /// on disk ([`Command::Persisted`](super::Command)); the same at all nodes. A write takes
-        /// as long as the disk; a node that is gone is noticed 0.5 s later by writes.
+        /// as long as the disk; writes detect a failed node 0.5 s later.
         awaits_disk / with_awaits_disk: bool [flag; library] = false;
         /// Addresses of nodes that a node remembers.
         addresses_max / with_addresses_max: usize [addresses; library] = 8192;

@@ -1,7 +1,7 @@
-//! What an overlay counts.
+//! Counters of an overlay.
 
 crate::counters! {
-    /// What an overlay counts.
+    /// Counters of an overlay.
     pub COUNTERS = "overlay" {
         /// Sent: an acknowledgement of a step.
         ACK = "overlay_ack", [messages];
@@ -15,7 +15,7 @@ crate::counters! {
         ALREADY_IN = "overlay_already_in", [commands];
         /// Asked for once more, after a failure.
         ASKED_AGAIN = "overlay_asked_again", [keys];
-        /// An answer that does not fit its question.
+        /// A reply that does not match its request.
         BAD_ANSWER = "overlay_bad_answer", [messages; fault];
         /// A record whose key, version or size cannot be right.
         BAD_RECORD = "overlay_bad_record", [records; fault];
@@ -23,7 +23,7 @@ crate::counters! {
         BUSY = "overlay_busy", [targets];
         /// Sent: records to replicas, and the answers.
         COPY = "overlay_copy", [messages];
-        /// Not given, because too many wait for the disk.
+        /// Not sent, because too many wait for the disk.
         DISK_BEHIND = "overlay_disk_behind", [answers];
         /// Had arrived before; answered again.
         DUPLICATE = "overlay_duplicate", [messages];
@@ -43,35 +43,35 @@ crate::counters! {
         GET_UNSETTLED = "overlay_get_unsettled", [keys];
         /// All attempts failed.
         GIVEN_UP = "overlay_given_up", [keys];
-        /// Dropped here: the nodes that keep them have them.
+        /// Dropped here: the responsible nodes have them.
         HANDED_OVER = "overlay_handed_over", [records];
-        /// That targets took to their ends, except those of upkeep.
+        /// That targets took to their destinations, except those of upkeep.
         HOPS = "overlay_hops", [hops];
-        /// Not passed on: `in_flight_max` answers are waited for.
+        /// Not forwarded: `in_flight_max` messages are in flight.
         IN_FLIGHT_FULL = "overlay_in_flight_full", [messages];
-        /// Not taken: `in_flight_max` are under way on behalf of others.
+        /// Refused: `in_flight_max` are in progress on behalf of others.
         JOBS_FULL = "overlay_jobs_full", [requests];
-        /// An answer that came after another node had been asked in its place.
+        /// A reply that arrived after the request had been sent to another node.
         LATE = "overlay_late", [messages];
-        /// Not taken into the table that the node joins.
+        /// Not accepted by the table that the node joins.
         LEFT_BEHIND = "overlay_left_behind", [records];
         /// In the routing table, except those of upkeep.
         LOOKUPS = "overlay_lookups", [lookups];
-        /// Lost for so long that what they held is given up.
+        /// Lost for so long that their records are considered lost.
         LOSSES_ACCEPTED = "overlay_losses_accepted", [nodes];
-        /// Do not answer any more, and may have held records.
+        /// Stopped replying, and may have held records.
         LOST = "overlay_lost", [nodes];
         /// Named by another node and no nearer to the key; not asked.
         NO_PROGRESS = "overlay_no_progress", [nodes; fault];
-        /// No node to pass them on to.
+        /// There was no next hop.
         NO_ROUTE = "overlay_no_route", [targets];
         /// The node that was asked is not a member.
         NOT_MEMBER = "overlay_not_member", [messages];
         /// Refused: the store is full.
         OVER_QUOTA = "overlay_over_quota", [records];
-        /// Not passed on: its sender has its share of `in_flight_max` under way.
+        /// Not forwarded: its sender has its share of `in_flight_max` in flight.
         PEER_IN_FLIGHT_FULL = "overlay_peer_in_flight_full", [messages];
-        /// Sent: a question whether a node is there.
+        /// Sent: pings.
         PING = "overlay_ping", [messages];
         /// Sent: the answer.
         PONG = "overlay_pong", [messages];
@@ -97,15 +97,15 @@ crate::counters! {
         RESENT = "overlay_resent", [messages];
         /// Read back from the disk.
         RESTORED = "overlay_restored", [records];
-        /// Sent: the outcome of targets, to their initiator.
+        /// Sent: outcomes of targets, to their initiator.
         RESULT = "overlay_result", [messages];
-        /// Sent: targets on their way, except those of upkeep.
+        /// Sent: targets in transit, except those of upkeep.
         ROUTE = "overlay_route", [messages];
         /// Divided, because its targets did not fit one datagram.
         SPLIT = "overlay_split", [messages];
-        /// An answer to a question that is over.
+        /// A reply to a request that has ended.
         STALE = "overlay_stale", [messages];
-        /// Reached their ends, except those of upkeep.
+        /// Reached their destinations, except those of upkeep.
         TARGETS_ENDED = "overlay_targets_ended", [targets];
         /// Had no hop left.
         TTL = "overlay_ttl", [targets];

@@ -110,7 +110,7 @@ pub struct Found {
     pub nodes: Vec<NodeId>,
     /// The walks of the targets of segments with nodes, in order.
     pub walks: Vec<Walk>,
-    /// Keys for which this node is responsible, from the first to the second, if it says so.
+    /// The range of keys for which this node is responsible, if it reports it.
     pub range: Option<Box<(Key, Key)>>,
 }
 
@@ -148,12 +148,11 @@ messages! {
             /// The sender's number of the bundle.
             exchange: u32,
         } ["ack"],
-        /// Straight to the initiator: what became of targets that ended here.
+        /// Directly to the initiator: the outcome of targets that ended here.
         2 => Result {
             /// The initiator's number.
             tag: u64,
-            /// Keys for which this node is responsible, from the first to the second, if it says
-            /// so.
+            /// The range of keys for which this node is responsible, if it reports it.
             range: Option<Box<(Key, Key)>>,
             /// Each target and what became of it.
             answers: Vec<(Key, Answer)> as List<ITEMS_MAX>;
@@ -191,7 +190,7 @@ messages! {
         6 => PutReply {
             /// The writer's number.
             exchange: u32,
-            /// In the order of the items. None to a put that came again while it is being written.
+            /// In the order of the items. Empty for a repeated put whose write is in progress.
             answers: Vec<PutAnswer> as List<ITEMS_MAX>,
         } ["put reply: {answers:?}"],
         /// Hold copies of these.
@@ -209,7 +208,7 @@ messages! {
         8 => CopyReply {
             /// The sender's number.
             exchange: u32,
-            /// In the order of the records. None to copies that came again before they are on disk.
+            /// In the order of the records. Empty for repeated copies that are not on disk yet.
             answers: Vec<CopyAnswer> as List<ITEMS_MAX>,
         } ["copy reply: {answers:?}"],
         /// What do you hold under these keys?
@@ -223,7 +222,7 @@ messages! {
         10 => Fetched {
             /// The asker's number.
             exchange: u32,
-            /// It is all that there is; otherwise there was too much for one answer.
+            /// Whether the reply is complete; otherwise the records exceed one reply.
             is_whole: bool,
             /// By ascending key; keys without a record are left out.
             records: Vec<Record> as List<ITEMS_MAX> where check_ascending;
@@ -233,7 +232,7 @@ messages! {
         11 => Summary {
             /// The sender's number.
             exchange: u32,
-            /// Keys, ascending, and the age of what is held under them.
+            /// Keys, ascending, and the version of each record.
             entries: Arc<[(Key, Version)]> as List<ITEMS_MAX> where check_ascending,
         } ["summary:{}", Each(|| entries.iter().map(|&(key, _)| Short(key)))],
         /// The answer: places in the summary.
@@ -244,8 +243,8 @@ messages! {
             lacking: Vec<u16> as List<ITEMS_MAX>,
             /// Where I hold something newer.
             newer: Vec<u16> as List<ITEMS_MAX>,
-            /// Where you are to hold nothing: I am responsible, and it is held by those that are
-            /// to.
+            /// Records that the receiver should drop: the sender is responsible, and the replica
+            /// set holds them.
             surplus: Vec<u16> as List<ITEMS_MAX>,
         } ["summary reply: lacking {lacking:?}, newer {newer:?}, surplus {surplus:?}"],
         /// A query about the receiver's table.
@@ -276,15 +275,15 @@ messages! {
             /// The asker's number.
             exchange: u32,
         } ["pong"],
-        /// The answer of a node that is no member of the overlay to what only a member can do.
+        /// The reply of a node that is not a member to a request that needs a member.
         18 => NotMember {
             /// The asker's number.
             exchange: u32,
         } ["no member"],
         /// I leave.
         19 => Goodbye ["goodbye"],
-        /// I miss these nodes: they failed, and may hold the only copies of something near you. You
-        /// are among them if you failed and were started again.
+        /// The sender misses these nodes: they failed, and may hold the only copies of records near
+        /// the receiver. The receiver is among them if it failed and restarted.
         20 => Missing {
             /// The nodes, those nearest to the receiver first.
             nodes: Vec<NodeId> as List<MISSING_MAX>,

@@ -13,7 +13,7 @@ pub(super) const RATE_R_MAX: usize = 32;
 pub const MEMBERS_MAX: usize = 1 << 16;
 
 knobs! {
-    /// The rate of fire: how many packets make a repair, and how many members get it.
+    /// The rate of fire: the number of packets in a repair, and of members that receive it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Rate {
         /// Packets of a repair.
@@ -123,19 +123,19 @@ words! { PartialCopies { "all" => All, "scaled" => Scaled } }
 words! { PullFrom { "sender" => Sender, "holders" => Holders } }
 
 knobs! {
-    /// The second phase: what repairs did not bring is asked for.
+    /// The second phase: requests for packets that repairs did not recover.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Pull "pull_" {
         /// Which member is asked.
         pub from: PullFrom = PullFrom::Sender;
-        /// How long a packet is missing before it is asked for, at least. It is the 99th percentile
-        /// of the time that repairs take, if that is longer.
+        /// Minimum time that a packet is missing before it is requested. The actual time is the
+        /// 99th percentile of the recovery time by repairs, if that is longer.
         pub after_min: Duration = Duration::from_millis(5), ABOVE_ZERO..;
-        /// How long an answer is waited for.
+        /// Timeout for a reply.
         pub retry_after: Duration [time; library] = Duration::from_millis(10), ABOVE_ZERO..;
-        /// Packets that are asked for at a time, at most.
+        /// Maximum number of requested packets in flight.
         pub asks_max: usize [packets; library] = 256, 1..=1 << 16;
-        /// Packets a second that others are given, at most.
+        /// Maximum number of packets a second sent to requesters.
         pub supplies_per_second: u32 [packets; library] = 2_000;
     }
 }
@@ -148,61 +148,60 @@ knobs! {
     pub struct Config {
         /// In which order packets are delivered.
         order / with_order: Order = Order::Unordered;
-        /// How long after it should have come, as far as repairs say so, a packet is of use: what
-        /// comes later is flagged as late.
+        /// Time after its expected arrival, as known from repairs, in which a packet is useful; a
+        /// later packet is flagged as late.
         deadline / with_deadline: Duration = Duration::from_millis(200), ABOVE_ZERO..;
-        /// Whether this member sends repairs. It uses those of others in any case. Without them the
-        /// second phase alone brings back what is lost.
+        /// Whether this member sends repairs. It uses those of others in any case. Without repairs
+        /// only the second phase recovers losses.
         has_repairs / with_repairs: bool = true;
-        /// How long a packet is kept for repairs that name it and for those who ask.
+        /// How long a packet is kept for repairs that name it and for requests.
         keep / with_keep: Duration = Duration::from_secs(1), ABOVE_ZERO..;
-        /// How long after the first sign of it a packet is given up and reported lost. At least the
-        /// deadline.
+        /// Time after the first sign of a packet when it is reported lost. At least the deadline.
         lost_after / with_lost_after: Duration = Duration::from_millis(500);
-        /// How long a packet waits in a bin, at most, before the bin is sent as it is; without a
-        /// value for as long as it takes. About half the time in which losses are to be repaired.
-        /// At a low rate each packet then costs `c` repairs of every receiver.
+        /// Maximum time that a packet waits in a bin before the partial bin is sent; without a
+        /// value there is no limit. Use about half of the target recovery time. At a low rate each
+        /// packet then costs `c` repairs of every receiver.
         flush_after / with_flush_after: Option<Duration>
             = Some(Duration::from_millis(10)), ABOVE_ZERO..;
-        /// How many members get the repair of a partial bin.
+        /// The number of members that receive the repair of a partial bin.
         partial_copies / with_partial_copies: PartialCopies = PartialCopies::All;
-        /// How long a sender is silent before it says how much it has sent, so that its last
-        /// packets are missed where they got lost; without a value never. Repeated `heartbeats_max`
-        /// times, each after twice as long.
+        /// Silence after which a sender multicasts how many packets it has sent, so that receivers
+        /// detect the loss of its last packets; without a value never. Repeated `heartbeats_max`
+        /// times, each after twice the time.
         heartbeat_after / with_heartbeat_after: Option<Duration>
             = Some(Duration::from_millis(100)), ABOVE_ZERO..;
-        /// How often a silent sender says it.
+        /// Maximum number of heartbeats of a silent sender.
         heartbeats_max / with_heartbeats_max: u32 [times; library] = 4, 1..=16;
         /// Whether members may be in several groups: repairs then name packets of several groups,
         /// which takes 5 bytes more a packet. Set as well by more than one group.
         has_overlap / with_overlap: bool [flag; library] = false;
-        /// How far back the packets of one sender to one group are looked after, and how far ahead
-        /// of what was seen of them others may name one.
+        /// Window of packets of one sender to one group: how far back packets are tracked, and how
+        /// far ahead of the last known one others may name one.
         window_packets / with_window_packets: usize [packets; library] = 1024, 32..=1 << 16;
         /// Packets kept, of all senders, at most; the oldest go first.
         packets_max / with_packets_max: usize [packets; library] = 16_384, 1..;
         /// Their bytes, at most.
         bytes_max / with_bytes_max: usize [bytes; library] = 16 * MIB, 1 << 16..;
-        /// Packets that are missed at a time, of all senders, at most; further ones are lost at
+        /// Maximum number of missing packets of all senders; further ones are reported lost at
         /// once.
         missing_max / with_missing_max: usize [packets; library] = 4096, 1..;
-        /// Senders, once for each group, that are looked after at most.
+        /// Maximum number of tracked senders, counted once for each group.
         flows_max / with_flows_max: usize [senders; library] = 65_536, 1..;
         /// Groups, at most; at least those configured.
         groups_max / with_groups_max: usize [groups; library] = 1024, 1..;
-        /// Bins that a packet goes to at most, where groups overlap in many ways: the members that
-        /// share the rarest sets of groups are then repaired for each group by itself.
+        /// Maximum number of bins for a packet, where groups overlap in many ways: members that
+        /// share the rarest sets of groups are then repaired separately for each group.
         regions_max / with_regions_max: usize [bins; library] = 32, 1..;
-        /// Repairs that wait because more than one of their packets is missing, at most; the oldest
-        /// goes first.
+        /// Maximum number of repairs that wait because more than one of their packets is missing;
+        /// the oldest is dropped first.
         parked_max / with_parked_max: usize [repairs; library] = 64, 1..=1024;
         /// Missing packets in all of these, at most.
         parked_packets_max / with_parked_packets_max: usize [packets; library] = 256, NAMES_MAX..;
         /// Bytes of these, at most.
         parked_bytes_max / with_parked_bytes_max: usize [bytes; library] = MIB, 1 << 16..;
         /// Deliveries that the application has not consumed
-        /// ([`Command::Consumed`](super::Command::Consumed)), at most; what comes beyond is dropped
-        /// and told as a number. Without a value, for an application that always keeps up.
+        /// ([`Command::Consumed`](super::Command::Consumed)), at most; further ones are dropped and
+        /// reported as a number. Without a value, for an application that always keeps up.
         unread_max / with_unread_max: Option<usize> [packets; library] = None, 1..;
     }
     with {

@@ -44,9 +44,9 @@ macro_rules! with_ledger {
                 MISSING_OVERFLOW = concat!($protocol, "_missing_overflow"), [packets];
                 /// Not delivered: the application has `unread_max` unread.
                 OVERRUN = concat!($protocol, "_overrun"), [packets];
-                /// Delivered because this node asked for them.
+                /// Delivered after a request of this node.
                 PULLED = concat!($protocol, "_pulled"), [packets];
-                /// Delivered out of a repair.
+                /// Delivered from a repair.
                 RECOVERED = concat!($protocol, "_recovered"), [packets];
             }
         }
@@ -148,7 +148,7 @@ with_ledger! {
         RETUNED = "slingshot_retuned", [changes];
         /// Sent by the application.
         SENT = "slingshot_sent", [packets];
-        /// A view older than the present one was to be installed.
+        /// Asked to install a view older than the current one.
         STALE_VIEW = "slingshot_stale_view", [views];
         /// Sent to a node that asked for them.
         SUPPLIED = "slingshot_supplied", [packets];

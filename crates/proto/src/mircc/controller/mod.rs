@@ -95,13 +95,13 @@ knobs! {
     /// The settings of a controller.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct ControllerConfig {
-        /// The share of the capacity that flows are given: eta of MIRCC, gamma of RCP. What is left
-        /// drains queues.
+        /// The share of the capacity that is granted to flows: eta of MIRCC, gamma of RCP. The
+        /// remaining capacity drains queues.
         pub headroom: f64 = 0.95, f64::MIN_POSITIVE..=1.0;
         /// MIRCC: the least weight of the queue, beta'.
         pub queue_weight: f64 = 0.1, 0.0..=1.0;
-        /// How long an interval is at MIRCC, the longest that it may be at RCP, which takes a round
-        /// trip if that is shorter. Without a value a round trip of the flows, and 10 ms.
+        /// Length of an update interval of MIRCC, and maximum length of RCP, which uses a shorter
+        /// round trip. Without a value the round trip of the flows, and 10 ms.
         ///
         /// On one bottleneck MIRCC also settles with half and a quarter of a round trip, and
         /// sooner; with a ninth or less it does not, nor where round trips differ and the interval
@@ -109,12 +109,12 @@ knobs! {
         /// is refused for long: at 1 Mbit/s, a round trip of 28 ms and intervals of 250 ms its rate
         /// is 70 % off.
         pub interval: Option<Duration> = None, ABOVE_ZERO..;
-        /// Shorter round trips count as this. The default is for drivers whose timers are exact. On
-        /// sockets some milliseconds: packets come in bursts there, and in an interval shorter than
-        /// these the rate follows the burst, and collapses behind it.
+        /// Lower bound of the round trip. The default is for drivers with exact timers. On sockets
+        /// use some milliseconds: packets arrive in bursts there, and in an interval shorter than a
+        /// burst the rate follows the burst and then collapses.
         pub round_trip_min: Duration [time; library] = Duration::from_micros(100);
-        /// And round trips in which the link carries fewer Data than these count as if it carried
-        /// as many: for the same reason.
+        /// Lower bound of the number of Data that the link carries in a round trip, for the same
+        /// reason.
         pub round_trip_data_min: f64 [data; library] = 0.0;
     }
     with {
