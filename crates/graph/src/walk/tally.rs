@@ -56,8 +56,8 @@ pub(crate) fn rank(ends: &mut [Vertex], count: usize) -> Vec<Ranked> {
 }
 
 impl Job<'_> {
-    /// Where each walk ends. Takes 4 bytes a walk. If the job is stopped, `WalkEnds` covers the walks
-    /// up to the first that is missing.
+    /// Where each walk ends. Takes 4 bytes a walk. If the job stops early, `WalkEnds` covers the
+    /// walks up to the first that is missing.
     pub fn ends(&self) -> (WalkEnds, Summary) {
         let mut ends = Vec::with_capacity(usize::try_from(self.walks()).unwrap_or(0));
         let Ok(summary) = self.paths(|paths: &Paths| {

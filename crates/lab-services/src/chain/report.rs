@@ -17,11 +17,12 @@ use super::{Broadcast, rounds};
 use crate::catalog::CATALOG;
 
 const SHARED_LIMIT: &str = "With all N members sending, sending to each in turn and the chain \
-    share one limit: every message crosses N - 1 of N links, so a member delivers at most \
-    C N / (N - 1) bytes a second, its own included, C being the rate of a link. Link counts do not \
-    explain the published 73 MB/s against 107 MB/s, where that limit is 157. Losses at the switch's ports \
-    are one cause (below); processor time of the hosts is another, which this model of the network \
-    leaves out. With k < N senders the links themselves favour the chain: it gains (N - 1) / k.";
+    share one limit: every message crosses N - 1 of N links, so a member delivers at most C N / (N \
+    - 1) bytes a second, its own included, C being the rate of a link. Link counts do not explain \
+    the published 73 MB/s against 107 MB/s, where that limit is 157. Losses at the ports of the \
+    switch are one cause (below); processor time of the hosts is another, which this model of the \
+    network leaves out. With k < N senders the links themselves favour the chain: it gains (N - 1) \
+    / k.";
 
 const ROUNDS: &str = "Rounds until every member has all X blocks of one sender, a round being the \
     time of one block on one link. Bars are measured, diamonds are the closed forms.";

@@ -5,9 +5,9 @@ use crate::core::NodeId;
 
 /// The routing table of one algorithm at one node, and what keeps it right.
 ///
-/// It sends nothing: it returns [`RouterAction`]s where messages are needed, and the caller passes the
-/// answers back in. The same calls in the same order give the same table. [`Any`], so that a
-/// checker can look at the table of a known algorithm.
+/// It sends no message: it returns [`RouterAction`]s where messages are needed, and the caller
+/// passes the answers back in. The same calls in the same order give the same table. [`Any`], so
+/// that a checker can look at the table of a known algorithm.
 pub trait Router: Any + Send + Sync {
     /// The algorithm whose table it is.
     fn algorithm(&self) -> Algorithm;
@@ -62,12 +62,12 @@ pub trait Router: Any + Send + Sync {
         out: &mut Vec<RouterAction>,
     );
 
-    /// The result of [`RouterAction::Find`]: the node responsible for the key. A joiner asks another node
-    /// to look up its own key, and begins with the node that was found.
+    /// The result of [`RouterAction::Find`]: the node responsible for the key. A joiner asks
+    /// another node to look up the joiner's key, and begins with the node that was found.
     fn on_found(&mut self, key: Key, node: NodeId, out: &mut Vec<RouterAction>);
 
-    /// Another node considers itself this one's neighbour ([`RouterAction::Notify`]). The router asks the
-    /// nodes whose answers it needs to verify that.
+    /// Another node considers itself this one's neighbour ([`RouterAction::Notify`]). The router
+    /// asks nodes whose answers verify that.
     fn on_notify(&mut self, by: NodeId, out: &mut Vec<RouterAction>);
 
     /// True if the table has its place among other nodes. A node that has no place, or lost it,
