@@ -10,7 +10,7 @@ use paceline_lab::world::{Launch, Outcome, Sockets, Trial, Workload, node_comman
 use paceline_lab::{LabError, Progress};
 use paceline_lab_services::catalog::CATALOG;
 use paceline_lab_services::chain::Broadcast;
-use paceline_lab_services::group::Members;
+use paceline_lab_services::group::GroupScenario;
 use paceline_netlab::Plan as LabPlan;
 use paceline_proto::chain::Topology;
 use paceline_proto::core::NodeId;

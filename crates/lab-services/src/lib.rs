@@ -56,8 +56,8 @@ pub fn run_on_sockets(
     progress: &dyn Progress,
 ) -> Result<RunResult, LabError> {
     if scenario.topology.streams != Streams::Lossless {
-        let problem = "streams = \"tcp\" is a model of the simulator, and sockets have the \
-                       kernel's TCP; use --on sim, or --set streams=lossless";
+        let problem = "streams = \"tcp\" is a model of the simulator, and sockets use the kernel's \
+                       TCP; use --on sim, or --set streams=lossless";
         return Err(LabError::Unsupported(problem.to_owned()));
     }
     let (scenario, world) = (&*scenario, World::Loopback { program });

@@ -9,7 +9,7 @@ use paceline_lab::world::{Prepared, Trial};
 
 use crate::catalog::CATALOG;
 use crate::chain::{self, Broadcast};
-use crate::group::{self, Members};
+use crate::group::{self, GroupScenario};
 use crate::mircc::{self, Fetching};
 use crate::overlay::{self, Requests};
 use crate::slingshot;

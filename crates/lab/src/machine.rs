@@ -114,8 +114,8 @@ pub fn process_cpu() -> Duration {
 
 /// Processor time that this thread has used, user and system; zero where the kernel does not say.
 pub fn thread_cpu() -> Duration {
-    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = told.split_whitespace().next().and_then(|number| number.parse().ok());
+    let schedstat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = schedstat.split_whitespace().next().and_then(|number| number.parse().ok());
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 

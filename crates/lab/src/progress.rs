@@ -49,7 +49,7 @@ impl<'a> Seconds<'a> {
 
     /// So much of the run is over.
     pub fn reach(&mut self, elapsed: Duration) {
-        let new = elapsed.as_secs().min(self.len).saturating_sub(self.told);
+        let new = elapsed.as_secs().min(self.len).saturating_sub(self.reported);
         if new > 0 {
             self.reported += new;
             self.progress.inc(new);

@@ -285,7 +285,7 @@ fn a_folder_is_served_without_its_hidden_files_and_never_with_the_private_key() 
     for file in [".env", ".git/config"] {
         let ran = fetch(&serving, file);
         assert_eq!(ran.status, 1, "{file}: {}", ran.stdout);
-        assert!(ran.stderr.contains("there is nothing named"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("the producer has no object"), "{}", ran.stderr);
     }
     let serving = serve(&place, &["--hidden"]);
     assert_eq!(fetch(&serving, ".env").status, 0);

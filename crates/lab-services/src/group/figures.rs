@@ -11,7 +11,7 @@ use paceline_lab::{LabError, Progress};
 use paceline_proto::core::Instant;
 
 use super::measured::Measured;
-use super::{Measure, Members};
+use super::{GroupScenario, Measure};
 use crate::catalog::CATALOG;
 use crate::chain::NodeLedger;
 

@@ -1,6 +1,6 @@
 use paceline_lab::world::Outcome;
 
-use super::Members;
+use super::GroupScenario;
 use super::tracks::Tracks;
 use crate::chain::Ledger;
 

@@ -7,7 +7,7 @@ use paceline_lab::report::Section;
 use paceline_lab::world::Trial;
 use paceline_lab::{LabError, Progress};
 
-use super::Members;
+use super::GroupScenario;
 use super::figures::SCENARIOS;
 use crate::catalog::CATALOG;
 

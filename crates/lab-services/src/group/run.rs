@@ -8,8 +8,8 @@ use paceline_lab::world::{Outcome, Trial};
 use super::figures::figures;
 use super::measured::Measured;
 use super::tracks::Tracks;
-use super::{Measure, Members};
-use crate::chain::summed_up;
+use super::{GroupScenario, Measure};
+use crate::chain::run_result;
 
 impl Experiment for GroupScenario {
     type Watch = Tracks;

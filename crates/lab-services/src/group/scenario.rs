@@ -8,7 +8,7 @@ use paceline_proto::core::{NodeId, View};
 use paceline_proto::group::Config;
 use paceline_proto::{chain, detector};
 
-use super::{Members, absentees};
+use super::{GroupScenario, absentees};
 use crate::chain::{Broadcast, Plan, read_protocol, read_window, read_workload};
 
 /// Which figures a scenario gives.
@@ -106,7 +106,7 @@ mod tests {
     fn a_knob_of_the_detector_that_cannot_work_is_named() {
         let text = "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nprobe_every = \"100ms\"";
         let scenario = CATALOG.parse("t.toml", text).unwrap().resolve().unwrap();
-        let said = Members::read(&scenario).unwrap_err().to_string();
+        let said = GroupScenario::read(&scenario).unwrap_err().to_string();
         assert!(said.starts_with("t.toml:5:15: probe_every is 100ms"), "{said}");
     }
 
@@ -117,7 +117,7 @@ mod tests {
                 "[topology]\nnodes = 3\n[protocol]\nkind = \"group\"\nlink_dead_after = \"{time}\""
             );
             let scenario = CATALOG.parse("t.toml", &text).unwrap().resolve().unwrap();
-            Members::read(&scenario).map(drop).map_err(|error| error.to_string())
+            GroupScenario::read(&scenario).map(drop).map_err(|error| error.to_string())
         };
         assert_eq!(read("7s"), Ok(()));
         let said = read("999ms").unwrap_err();

@@ -61,7 +61,7 @@ mod tests {
                     let said = error.to_string();
                     assert!(sends_streams, "{said}");
                     assert!(said.starts_with("t.toml:3:8"), "{said}");
-                    assert!(said.contains("none gets over a link that loses all"), "{said}");
+                    assert!(said.contains("a link that loses every packet is a cut"), "{said}");
                 }
             }
         }

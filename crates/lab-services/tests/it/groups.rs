@@ -9,7 +9,7 @@ use paceline_lab::run::RunResult;
 use paceline_lab::scenario::Scenario;
 use paceline_lab::world::{self, Service, Trial};
 use paceline_lab_services::catalog::CATALOG;
-use paceline_lab_services::group::Members;
+use paceline_lab_services::group::GroupScenario;
 use paceline_lab_services::{run_on_sockets, simulate};
 
 fn value(result: &RunResult, name: &str) -> f64 {

@@ -26,7 +26,7 @@ fn run_with(script: &str, progress: &dyn Progress) -> LabError {
 }
 
 #[test]
-fn a_node_that_dies_is_named_with_its_last_words() {
+fn the_error_of_a_node_that_exits_ends_with_its_standard_error() {
     let said = run_with("echo first >&2; echo last >&2; exit 3", &Quiet).to_string();
     let (what, words) = said.split_once('\n').unwrap();
     assert!(what.starts_with("the process of n"), "{said}");

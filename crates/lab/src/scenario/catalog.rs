@@ -85,7 +85,7 @@ impl Catalog {
     fn no_such_scenario(&self, name: &str) -> Diagnostic {
         let known: Vec<&str> = self.scenario_names().collect();
         let by_last_part = known.iter().find(|known| known.rsplit('/').next() == Some(name));
-        let diagnostic = Diagnostic::new(format!("no scenario is called `{name}`"));
+        let diagnostic = Diagnostic::new(format!("there is no scenario `{name}`"));
         let diagnostic = match by_last_part {
             Some(near) => diagnostic.with_note(format!("did you mean `{near}`?")),
             None => diagnostic.with_suggestion(name, known.iter().copied()),

@@ -68,7 +68,7 @@ fn links_that_lose_all_are_refused_where_streams_go_over_them() {
         let error = resolve("chain", rest).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with(place), "{text}");
-        assert!(text.contains("none gets over a link that loses all"), "{text}");
+        assert!(text.contains("a link that loses every packet is a cut"), "{text}");
         assert_eq!(error.exit_status(), 2);
         // A scenario of slingshot may lose datagrams: it measures the reports of lost packets.
         assert!(resolve("slingshot", rest).is_ok());

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::Start;
-use super::application::{Application, Desk};
+use super::application::{Application, SharedWorkload};
 use super::counters::DATAGRAM_RECEIVE_BYTES;
 use super::node::{Clock, Hosting};
 use super::sockets::{Sockets, bind, noted_at, start};

@@ -7,7 +7,7 @@ use crate::LabError;
 paceline_proto::counters! {
     /// What the lab adds.
     pub COUNTERS = "lab" {
-        /// What the kernel granted for datagrams that have arrived, of all nodes together.
+        /// Receive buffer that the kernel granted, sum of all nodes.
         DATAGRAM_RECEIVE_BYTES = "datagram_receive_bytes", [bytes];
     }
 }
