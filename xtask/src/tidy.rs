@@ -21,6 +21,19 @@ const LEFTOVERS: [&str; 4] = [
     concat!("FIX", "ME"),
 ];
 
+/// Idioms that readers stumble over, and what to write instead: the field's word and an agent.
+/// Written in pieces, so that this file does not find itself.
+const IDIOMS: [(&str, &str); 8] = [
+    (concat!("so m", "any"), "this many, or the number of"),
+    (concat!("who", "ever"), "any node that, or the role: sender, receiver, requester"),
+    (concat!("no", "body"), "no node, no member or no process"),
+    (concat!("some", "body"), "a node, a member or a process"),
+    (concat!("an", "ew"), "again"),
+    (concat!("in v", "ain"), "without a reply, or unanswered"),
+    (concat!("told", " of"), "notified of, or reports"),
+    (concat!("is not", " to be"), "must not, or cannot"),
+];
+
 /// Which crates of the workspace a crate may depend on. Dependencies point one way.
 const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-proto", &[]),
@@ -104,17 +117,20 @@ pub fn findings(root: &Path) -> Result<Vec<String>, String> {
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("rs" | "py") => {
                 source(&name, &text, &mut found);
+                idioms(&name, &text, &mut found);
                 if let Some((package, file)) = name.split_once("/src/") {
                     crates.entry(package.to_owned()).or_default().add(file, &text);
                 }
             }
             Some("md") => {
                 links(root, file, &text, &mut found);
+                idioms(&name, &text, &mut found);
                 if name == "README.md" || name.starts_with("docs/") {
                     prose.push_str(&text);
                 }
             }
             Some("toml") if name.ends_with("Cargo.toml") => manifest(&name, &text, &mut found),
+            Some("toml") => idioms(&name, &text, &mut found),
             _ => {}
         }
     }
@@ -165,6 +181,26 @@ fn source(name: &str, text: &str, found: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Comments, pages and texts use the field's words. An identifier is one word.
+fn idioms(name: &str, text: &str, found: &mut Vec<String>) {
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.to_lowercase();
+        for (idiom, instead) in IDIOMS {
+            if has_phrase(&line, idiom) {
+                found.push(format!("{name}:{number}: `{idiom}`; write: {instead}"));
+            }
+        }
+    }
+}
+
+fn has_phrase(line: &str, phrase: &str) -> bool {
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(phrase).any(|(at, _)| {
+        let (before, behind) = (&line[..at], &line[at + phrase.len()..]);
+        !is_word(before.chars().next_back()) && !is_word(behind.chars().next())
+    })
 }
 
 /// Crate roots, folders of modules, and what a reader opens on its own.
@@ -257,6 +293,19 @@ mod tests {
         source("tests/b.py", "import json\n", &mut found);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("a.py:2: 101 columns") && found[1].contains("b.py: begins"));
+    }
+
+    #[test]
+    fn an_idiom_is_refused_with_its_replacement_and_an_identifier_is_not() {
+        let idiom = IDIOMS[0].0;
+        let text =
+            format!("// S{} nodes hold it.\nfn {}() {{}}\n", &idiom[1..], IDIOMS[4].0.repeat(2));
+        let mut found = Vec::new();
+        idioms("a.rs", &text, &mut found);
+        assert_eq!(found, [format!("a.rs:1: `{idiom}`; write: {}", IDIOMS[0].1)]);
+        assert!(
+            has_phrase(&format!("{idiom}."), idiom) && !has_phrase(&format!("{idiom}_x"), idiom)
+        );
     }
 
     #[test]

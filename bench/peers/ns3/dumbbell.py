@@ -6,7 +6,7 @@ them. What a flow is, is chosen:
 - `requests`: a consumer sends a small request at a steady pace; the producer answers each with a
   packet of data at once. The paces share the bottleneck equally and fill it to the given load, as
   eight settled flows of MIRCC do. Both simulators then carry the same number of packets over the
-  same hops, but nobody controls congestion here. Left out is all that would only slow ns-3 down: no
+  same hops, but without congestion control here. Left out is all that would only slow ns-3 down: no
   queueing discipline (the device has a queue of its own), no IPv6.
 - `tcp`: the producer sends as much as ns-3's own TCP lets it. These are flows that find their
   rates, at queues that are managed, as MIRCC's are; all is as ns-3's helpers set it up.

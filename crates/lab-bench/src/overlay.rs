@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn every_key_is_got_at_every_size() {
         let settings = Settings { nodes_max: 1_000, keys: 2_000, ..Settings::default() };
-        let rows = run(settings, &Quiet).expect("nobody stops it");
+        let rows = run(settings, &Quiet).expect("no one stops it");
         assert_eq!(rows.len(), 2);
         for row in rows {
             assert_eq!((row.nodes, row.found), (1_000, 2_000), "{}", row.algorithm);

@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn every_algorithm_puts_and_gets_all_keys_in_each_way() {
-        let rows = run(500, &Quiet).expect("nobody stops it");
+        let rows = run(500, &Quiet).expect("no one stops it");
         let names: Vec<&str> = rows.iter().map(|row| row.algorithm).collect();
         assert_eq!(names, ["chord", "koorde", "pastry", "tapestry", "kademlia", "all"]);
         for row in &rows[..5] {

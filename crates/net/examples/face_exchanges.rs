@@ -166,7 +166,7 @@ fn run<P: Hosted<Shared = ()>>(
     std::thread::spawn(move || {
         runtime().block_on(async {
             let (node, mut events) = bound.start(&faces, protocol, Arc::new(())).expect("started");
-            started.send(node).expect("somebody waits");
+            started.send(node).expect("the main thread waits");
             events.recv().await;
         });
     });

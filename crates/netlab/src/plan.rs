@@ -185,8 +185,8 @@ mod tests {
         assert!(message(tight).starts_with("queue_bytes_max is 4096"));
         let slow = Plan::new(3, 1_000_000).with_rate(1, 99_999);
         assert!(message(slow).starts_with("rate_bits_per_second is 99999"));
-        let nobody = Plan::new(3, 1_000_000).with_rate(3, 1_000_000);
-        assert_eq!(message(nobody), "there is no node 3: the lab has nodes 0 to 2");
+        let unknown_node = Plan::new(3, 1_000_000).with_rate(3, 1_000_000);
+        assert_eq!(message(unknown_node), "there is no node 3: the lab has nodes 0 to 2");
     }
 
     #[test]

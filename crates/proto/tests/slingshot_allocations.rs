@@ -120,7 +120,7 @@ impl Bench {
         });
     }
 
-    /// So many milliseconds. Every `lost`th packet does not come; a repair of it does.
+    /// Runs for this many milliseconds. Every `lost`th packet is lost, and a repair of it arrives.
     fn run(&mut self, from_ms: u64, to_ms: u64, lost: Option<u64>) {
         for number in from_ms..to_ms {
             self.now = Instant::from_nanos(number * 1_000_000);

@@ -110,7 +110,7 @@ def main():
     except ValidationFailure as failure:
         sys.exit(f"fetch.py: the digest of {Name.to_str(failure.name)} is wrong")
     except (InterestCanceled, NetworkError):
-        sys.exit("fetch.py: the face was closed: nobody listens at that port")
+        sys.exit("fetch.py: the face was closed: no process listens at that port")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def main():
     try:
         app.run_forever(after_start=start())
     except NetworkError:
-        sys.exit("produce.py: the face was closed: nobody listens at that port")
+        sys.exit("produce.py: the face was closed: no process listens at that port")
     if status != 0:
         sys.exit("produce.py: the prefix was not registered")
 

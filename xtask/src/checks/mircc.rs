@@ -72,7 +72,7 @@ fn figures(rows: &[Value], has_ns3: bool) -> Vec<Figure> {
         figures.extend([
             figure("ns-3 takes as often so long, TCP", times("tcp"), Bound::None, AtLeast(20.0)),
             figure(
-                "ns-3 takes as often so long, requests that nobody controls",
+                "time of ns-3 over that of Paceline, requests without congestion control",
                 times("requests"),
                 AtLeast(20.0),
                 AtLeast(7.0),

@@ -23,8 +23,8 @@ rules! {
         Progress => "D2 progress",
         /// D3: once faults are over, tables are right.
         Table => "D3 table",
-        /// D4: what was acknowledged is held by somebody, unless all its holders failed too soon
-        /// after one another.
+        /// D4: some node holds an acknowledged write, unless all its holders failed too soon after
+        /// one another.
         Durability => "D4 durability",
         /// D4: once faults are over, exactly the responsible nodes hold it.
         Placement => "D4 placement",
@@ -368,7 +368,7 @@ impl OverlayLedger {
                     let hash = Some(hash(value));
                     let under = self.under.entry(*key).or_default();
                     if !under.writes.iter().any(|write| write.hash == hash) {
-                        let what = format!("{key}: a value that nobody wrote there");
+                        let what = format!("{key}: a value that no node wrote there");
                         return self.broken(Rule::Value, at, node, what);
                     }
                 }
@@ -428,7 +428,7 @@ impl OverlayLedger {
             let newest = under.holders.values().map(|&(version, _)| version).max();
             // A later write may have replaced it before the answer was here.
             let Some(version) = version.or(newest) else {
-                let what = format!("{key}: acknowledged, and held by nobody");
+                let what = format!("{key}: acknowledged, and no node holds it");
                 // All that held it may have gone while the answer was on its way.
                 if under.losses.iter().all(|&loss| loss + ANSWER < at) {
                     self.broken(Rule::Durability, at, node, what);

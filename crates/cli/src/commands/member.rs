@@ -213,7 +213,7 @@ pub fn describe_view(view: &View) -> String {
     format!("view {}: {}", view.id(), members.join(" "))
 }
 
-/// Reads lines of standard input for as long as somebody wants them.
+/// Reads lines of standard input until the receiver is dropped.
 pub fn read_lines(lines: mpsc::Sender<Vec<u8>>) {
     // A read cannot be given up, so it has a thread of its own.
     std::thread::spawn(move || {

@@ -77,10 +77,10 @@ fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     let mut found: Vec<&str> = found.lines().collect();
     found.sort_unstable();
     assert_eq!(found, ["\"a,b\",\"say \"\"x\"\"\"", "plain,1"]);
-    table.place.write("keys", "plain\nnobody\n");
+    table.place.write("keys", "plain\nunknown\n");
     let (found, said) = table.run(&["get", "--keys-from", "keys", "--json"], 1);
     assert_eq!(found, "{\"key\":\"plain\",\"value\":\"1\"}\n");
-    assert!(said.contains("nobody: nothing") && said.contains("1 found, 1 absent"), "{said}");
+    assert!(said.contains("unknown: nothing") && said.contains("1 found, 1 absent"), "{said}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use support::Place;
 
-/// A command that somebody may copy.
+/// A command that a reader may copy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Documented {
     /// The words behind `paceline`.

@@ -20,7 +20,7 @@ fn ends(running: &mut Running, what: &str) -> i32 {
     running.status_within(ENDS_WITHIN, what)
 }
 
-/// A port at which somebody listens and never answers.
+/// A port whose listener never answers.
 struct Silent {
     address: String,
     udp: UdpSocket,
@@ -39,11 +39,11 @@ impl Silent {
         }
     }
 
-    /// Waits until somebody asks.
+    /// Waits for a request.
     fn is_asked(&self, what: &str) {
         let end = Instant::now() + SOON;
         while self.udp.recv(&mut [0; 2048]).is_err() && self.tcp.accept().is_err() {
-            assert!(Instant::now() < end, "nobody asks: {what}");
+            assert!(Instant::now() < end, "no request: {what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

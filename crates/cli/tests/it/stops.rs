@@ -278,7 +278,7 @@ fn a_bench_that_cannot_run_here_says_so() {
 
 #[test]
 fn a_lab_without_root_is_refused() {
-    // Runs as user `nobody`, who can start the binary only if its folder is readable by all.
+    // Runs as an unprivileged user, who can start the binary only if its folder is readable by all.
     let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
     command.args(["bench", "broadcast", "--lab", "netns"]).current_dir(Path::new("/"));
     if std::fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t0") {

@@ -175,7 +175,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     place.write("empty.tsv", "");
     place.write("nothing.metis", "0 0\n");
     place.write("some.txt", "1\n77\n");
-    place.write("none.txt", "# nobody\n");
+    place.write("none.txt", "# none\n");
     place.write("word.txt", "1\ntwo\n");
     drawn(&place, &["--scale", "8"]);
     let ran = place.run(&["graph", "convert", "g.npz", "cut.tsv.gz"]);

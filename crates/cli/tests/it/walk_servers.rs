@@ -176,8 +176,8 @@ fn what_servers_cannot_do_is_said() {
     let servers = Servers::new();
     let names = servers.names();
     let error = |arguments: &[&str], status| servers.place.error(arguments, status);
-    let nobody = format!("127.0.0.1:{},127.0.0.1:9", servers.port);
-    let said = error(&Servers::walk(&nobody, &["--servers-within", "0.5"]), 2);
+    let unreachable = format!("127.0.0.1:{},127.0.0.1:9", servers.port);
+    let said = error(&Servers::walk(&unreachable, &["--servers-within", "0.5"]), 2);
     assert!(said.contains("no answer from 127.0.0.1:9"), "{said}");
     assert!(said.contains("paceline node --service walk"), "{said}");
     let parts = ["graph", "partition", "g.tsv", "--parts", "4", "--out", "parts.txt"];

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn what_is_lost_comes_back_in_any_number_of_groups() {
         let settings = Settings { most: 1_024, packets: 20_000 };
-        let rows = run(settings, &Quiet).expect("nobody stops it");
+        let rows = run(settings, &Quiet).expect("no one stops it");
         let sizes: Vec<(u32, usize)> = rows.iter().map(|row| (row.members, row.groups)).collect();
         let of_groups = [1, 16, 256, 1_024].map(|groups| (64, groups));
         let of_members = [16, 64, 256, 1_024].map(|members| (members, 1));

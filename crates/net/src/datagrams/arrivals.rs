@@ -235,7 +235,7 @@ mod tests {
         drop(freed);
         // Each call puts another one in place for the next.
         let addresses = [(); 4].map(|()| taken(&mut buffers).0);
-        assert!(!addresses.contains(&first), "somebody keeps a part of it");
+        assert!(!addresses.contains(&first), "a datagram still holds a part of it");
         assert!(addresses.contains(&second));
         drop(held);
         let addresses = [(); 8].map(|()| taken(&mut buffers).0);

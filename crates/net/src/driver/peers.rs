@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_table_is_full_whoever_is_gone_for_longest_makes_room() {
+    fn a_full_table_evicts_the_peer_that_is_gone_for_longest() {
         let ready = Arc::new(ReadyList::default());
         let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();

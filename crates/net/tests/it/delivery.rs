@@ -111,7 +111,7 @@ async fn what_cannot_be_sent_is_counted() {
     let nodes: Vec<_> = bound.into_iter().map(|bound| start(bound, &roster)).collect();
     nodes[0].send(1, Lane::Datagram, 1, vec![0; 1200]);
     nodes[0].send(1, Lane::Stream, 1, vec![0; 100_000]);
-    nodes[0].send(9, Lane::Stream, 1, "nobody");
+    nodes[0].send(9, Lane::Stream, 1, "no member");
     nodes[0].counted("datagram_unsendable", 1).await;
     nodes[0].counted("stream_unsendable", 1).await;
     nodes[0].counted("send_unknown_member", 1).await;

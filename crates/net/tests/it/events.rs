@@ -114,7 +114,7 @@ async fn a_node_that_is_held_back_goes_on_sending_and_is_told_of_a_break_once() 
     // The peer stops. Later sends detect that, and the notifications of it are bounded.
     one.node.stop().await;
     for number in 0..20 {
-        zero.send(1, Lane::Stream, number, "to nobody");
+        zero.send(1, Lane::Stream, number, "to no reader");
         wait(10).await;
     }
     zero.counted("stream_broken", 1).await;

@@ -353,7 +353,7 @@ async fn a_face_can_be_opened_while_the_node_runs() {
     assert_eq!(open.peer().await, (NodeId(0), UP));
     assert_eq!(open.node.open(asker.node.local_addr()).await, Ok(NodeId(0)));
     let nowhere: SocketAddr = "0.0.0.0:7".parse().unwrap();
-    let error = asker.node.open(nowhere).await.expect_err("nobody is there");
+    let error = asker.node.open(nowhere).await.expect_err("there is no listener");
     let local = asker.node.local_addr();
     assert_eq!(error, FaceError::Address { addr: nowhere, local });
     asker.node.stop().await;

@@ -99,7 +99,7 @@ impl Walks {
     /// client lives, a server that restarts gets its part again.
     ///
     /// # Errors
-    /// If the servers have another graph and it is not to be replaced; if one does not take its
+    /// If the servers have another graph and replacing it is not allowed; if one does not take its
     /// part, or they get no further with it for `within`.
     pub async fn supply(
         &self,

@@ -136,7 +136,7 @@ async fn a_slow_reader_slows_its_sender_and_loses_nothing() {
             }
             Err(error) => panic!("{error}"),
         }
-        assert!(accepted < 1000, "the slow reader holds nobody back");
+        assert!(accepted < 1000, "the slow reader delays no other member");
     }
     assert!(accepted as usize * MESSAGE >= 64 * 1024, "the window was not used: {accepted}");
     // Once it reads, all that was accepted comes, and more is accepted.
@@ -442,7 +442,7 @@ async fn a_reader_that_stands_still_holds_its_sender_back_and_nobody_else() {
             Err(error) => panic!("{error}"),
         }
         // A window unread over there, and as much waits here.
-        assert!(accepted as usize * MESSAGE < 3 * (256 << 10), "it holds nobody back");
+        assert!(accepted as usize * MESSAGE < 3 * (256 << 10), "it delays no other member");
     }
     assert!(accepted as usize * MESSAGE > 256 << 10, "the window was not used: {accepted}");
     for number in 0..100 {
@@ -495,7 +495,7 @@ async fn messages_to_one_member_go_on_through_views_and_each_comes_once() {
 }
 
 #[tokio::test]
-async fn whoever_sends_to_one_that_is_gone_or_never_was_is_told() {
+async fn a_sender_learns_that_its_receiver_is_gone_or_never_was() {
     let (groups, mut events) = cluster(4, |config| config.with_message_bytes_max(1000)).await;
     let mut heard = read(events.remove(0));
     let (victim, other) = (member(&groups[0], 2), member(&groups[0], 1));

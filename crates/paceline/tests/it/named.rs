@@ -244,7 +244,7 @@ async fn a_face_that_leads_nowhere_does_not_keep_the_other_one_from_it() {
             .start()
             .unwrap();
         for _ in 0..8 {
-            fetched(consumer.fetch(name("/p/file"), place.out()).anew()).await.unwrap();
+            fetched(consumer.fetch(name("/p/file"), place.out()).from_start()).await.unwrap();
             assert!(place.got() == noise(100_000, 11));
         }
     }
@@ -258,7 +258,7 @@ async fn without_stamps_a_window_paces() {
     let (producer, _serving) = producer(&place, |serve| serve);
     for pace in [Pace::Rates, Pace::Aimd, Pace::Cubic] {
         let consumer = consumer(&[producer.local_addr()]);
-        let fetch = consumer.fetch(name("/p/file"), place.out()).pace(pace).anew();
+        let fetch = consumer.fetch(name("/p/file"), place.out()).pace(pace).from_start();
         let fetched = fetched(fetch).await.unwrap();
         assert!(place.got() == content, "the file is another one");
         assert_eq!(fetched.counts.segments, 1_000, "{pace:?}");
@@ -458,7 +458,7 @@ async fn a_route_of_the_operator_withdraws_registrations_that_it_covers() {
     let registration = forger.register(name("/p/file"), relay.local_addr()).await.unwrap();
     let consumer = consumer(&[relay.local_addr()]);
     fetched(consumer.fetch(name("/p/file"), good.out())).await.unwrap();
-    assert_eq!(good.got(), b"forged", "nobody else has the prefix");
+    assert_eq!(good.got(), b"forged", "no other producer has the prefix");
 
     let (producer, _serving) = producer(&good, |serve| serve);
     relay.add_face(producer.local_addr(), FaceConfig::default()).await.unwrap();
@@ -501,7 +501,11 @@ async fn faces_and_routes_come_and_go_while_it_runs() {
     relay.add_face(to, FaceConfig::of_rate(FAST)).await.unwrap();
     relay.add_route(name("/p"), to).unwrap();
     drop(serving);
-    assert!(matches!(get().await, Err(FetchError::NoRoute { .. })), "nobody serves it any more");
+    assert!(
+        matches!(get().await, Err(FetchError::NoRoute { .. })),
+        "no producer serves it any \
+        longer"
+    );
 }
 
 #[tokio::test]

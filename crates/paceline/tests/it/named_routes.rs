@@ -60,7 +60,7 @@ async fn a_client_without_labels_gets_all_through_a_relay_with_a_route_that_lead
             .unwrap();
         let out = served.path().join("out");
         let consumer = consumer(relay.local_addr());
-        let fetch = consumer.fetch(name("/p/file"), &out).pace(Pace::Cubic).anew();
+        let fetch = consumer.fetch(name("/p/file"), &out).pace(Pace::Cubic).from_start();
         let fetched = fetched(fetch).await;
         assert!(std::fs::read(&out).unwrap() == content);
         assert!(matches!(fetched.whole, Whole::Digest(_)), "{strategy:?}");

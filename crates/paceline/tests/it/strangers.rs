@@ -409,7 +409,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
         questions += 1;
     }
     assert!(questions > 0);
-    assert!(nowhere.tcp.accept().is_err(), "nobody dials it");
+    assert!(nowhere.tcp.accept().is_err(), "no node dials it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

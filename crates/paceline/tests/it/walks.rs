@@ -227,8 +227,9 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     let name = servers[0].local_addr().to_string();
     let host = || Host::builder("test").start().unwrap().walks("walks");
     let wait = Duration::from_millis(300);
-    let nobody = "127.0.0.1:9".to_owned();
-    let silent = host().within(wait).connect([name.clone(), nobody.clone()]).await.err().unwrap();
+    let silent_server = "127.0.0.1:9".to_owned();
+    let silent =
+        host().within(wait).connect([name.clone(), silent_server.clone()]).await.err().unwrap();
     assert!(silent.to_string().contains("no answer from 127.0.0.1:9 within"), "{silent}");
     let twice = host().connect([name.clone(), name.clone()]).await.err().unwrap();
     assert!(matches!(twice, WalksError::Twice(_)), "{twice}");

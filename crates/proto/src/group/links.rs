@@ -554,7 +554,7 @@ mod tests {
             (0..members).filter(|&rank| links.may_propose(rank)).collect()
         };
         assert_eq!(proposers(&accused(4, &[(0, 1)]), 4), [2, 3]);
-        assert_eq!(proposers(&accused(2, &[(0, 1)]), 2), [0; 0], "nobody is there to");
+        assert_eq!(proposers(&accused(2, &[(0, 1)]), 2), [0; 0], "no member can");
         // Two say that they cannot reach it: each has the other's word.
         assert_eq!(proposers(&accused(3, &[(0, 1), (0, 2)]), 3), [1, 2]);
         assert_eq!(proposers(&accused(4, &[(0, 1), (2, 3)]), 4), [0, 2]);

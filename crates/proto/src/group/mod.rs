@@ -130,13 +130,13 @@ type Cx<'a> = Context<'a, Group>;
 impl Group {
     /// A node outside the group.
     pub fn new(config: &Config) -> Group {
-        let nobody = Member { node: NodeId(u32::MAX), incarnation: 0 };
+        let no_member = Member { node: NodeId(u32::MAX), incarnation: 0 };
         Group {
             chain: Chain::new(&config.chain),
             inner: Outbox::default(),
             detector: None,
             detected: detector::Output::default(),
-            me: Contact { member: nobody, token: 0, address: Bytes::new() },
+            me: Contact { member: no_member, token: 0, address: Bytes::new() },
             role: Role::Outside,
             has_begun: false,
             seeds: Vec::new(),

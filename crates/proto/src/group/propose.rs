@@ -118,7 +118,7 @@ impl Group {
         proposer.proposal.is_some() && lacks.eq([&(me as u32)])
     }
 
-    /// Somebody waits to come in or to go.
+    /// A node waits to join or to leave.
     fn has_requests(&self, cx: &Cx<'_>) -> bool {
         !self.leavers.is_empty() || self.joins_at <= cx.now
     }

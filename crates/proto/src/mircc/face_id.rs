@@ -14,7 +14,7 @@ impl FaceId {
     }
 }
 
-/// Somebody to ask for Data.
+/// A source of Data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextHop {
     /// A neighbour.

@@ -107,7 +107,7 @@ impl Forwarder {
         self.ask(cx, asking, passage);
     }
 
-    /// Somebody asks: a neighbour, or this node itself.
+    /// Handles an Interest of a neighbour or of this node itself.
     pub(super) fn ask(&mut self, cx: Cx<'_, '_>, asking: Asking, passage: Passage) {
         let interest = passage.interest();
         if interest.name.encoded_len() > PENDING_NAME_BYTES_MAX {

@@ -211,7 +211,7 @@ impl Fetch {
 /// An event of a node for its application.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Somebody asks for what the application [serves](Command::Serve).
+    /// An Interest for a prefix that the application [serves](Command::Serve).
     Asked {
         /// The neighbour that asks; `None` for this node itself.
         from: Option<NodeId>,

@@ -56,6 +56,6 @@ mod tests {
         assert_eq!(count(101, 300, long), 2);
         assert!(count(300, 1_300, long) > 20);
         assert_eq!(count(1_300, 1_301, short), 0);
-        assert_eq!(count(1_301, 1_390, long), 1, "it begins anew");
+        assert_eq!(count(1_301, 1_390, long), 1, "it restarts");
     }
 }

@@ -68,8 +68,8 @@ impl Multicast {
                 self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, view));
             }
             group::Event::Left | group::Event::Excluded => {
-                let nobody = Arc::new(View::new(self.slingshot.view().id(), []));
-                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, &nobody));
+                let empty_view = Arc::new(View::new(self.slingshot.view().id(), []));
+                self.with_slingshot(cx, |slingshot, cx| slingshot.handle_view(cx, &empty_view));
             }
             _ => {}
         }

@@ -39,7 +39,7 @@ impl Cells {
     /// Puts a node at this place among all.
     pub fn insert(&mut self, at: usize, node: NodeId) {
         if self.nodes.len() == self.nodes.capacity() {
-            // A table of a million is not to be half empty.
+            // A table of a million nodes must not be half empty.
             self.nodes.reserve_exact(1 + self.nodes.len() / 8);
         }
         self.nodes.insert(at, node);

@@ -389,7 +389,7 @@ impl fmt::Display for Supply {
 }
 
 fields! {
-    /// From a silent sender, to a group: so many packets it has sent.
+    /// From a silent sender, to a group: the number of packets that it has sent.
     ///
     /// ```text
     ///  0 tag 1 = 3    1 group 4    5 incarnation 8    13 next 8    21 checksum 4

@@ -109,7 +109,7 @@ fields! {
     pub enum Reception {
         /// It has it, or has given it on; that was its move of this number.
         0 => Taken(epoch: u32),
-        /// It knows of so many moves, which the giver does not.
+        /// It knows of this many moves, which the giver does not.
         1 => Moves(epoch: u32),
         /// It does not take it: it has no room, or the row is no row of this graph.
         2 => Refused,
@@ -122,7 +122,7 @@ fields! {
     pub enum Outcome {
         /// It is done, or nothing was to be done; the row has this version now.
         0 => Done(version: u32),
-        /// The vertex belongs to another server, after so many moves.
+        /// The vertex belongs to another server, after this many moves.
         1 => Elsewhere(owner: NodeId, epoch: u32),
         /// The vertex is on its way to another server: ask again.
         2 => Busy,

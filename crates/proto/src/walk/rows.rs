@@ -35,7 +35,7 @@ fields! {
 }
 
 fields! {
-    /// Why an edit cannot be. Whoever asked for it is at fault; nothing has changed.
+    /// Why an edit is invalid. The requester is at fault; nothing has changed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
     pub enum EditFault as "fault" {
         /// A weight that is none, or is not 1 where edges have none.

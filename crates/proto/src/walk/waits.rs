@@ -71,7 +71,7 @@ mod tests {
         waits.count(late, deadline, 1);
         assert_eq!(at(&waits, 1.0), Some(170));
         waits.count(deadline * 40, deadline, 1);
-        assert_eq!(at(&waits, 1.0), None, "nobody knows how late");
+        assert_eq!(at(&waits, 1.0), None, "the delay is unknown");
         let mut sum = Waits::default();
         sum.add(waits.counts());
         assert_eq!(sum, waits);

@@ -3,7 +3,7 @@
 //!
 //! The nodes are the shipped state machines. A step is a message of the agreement that arrives, a
 //! crash, a member that is cut off from the detectors of the others, a member that leaves, or time
-//! that passes until somebody says something new. A message that does not arrive within an
+//! that passes until some member sends a new message. A message that does not arrive within an
 //! execution arrives late or is lost. What detectors and broadcasts say takes no time; a word that
 //! is repeated while the same word is still under way is not told apart from it.
 //!

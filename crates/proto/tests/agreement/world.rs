@@ -34,13 +34,13 @@ pub enum Step {
     Deliver(Id, NodeId),
     /// It stops for good.
     Crash(NodeId),
-    /// Its detector and its streams reach nobody any more, nor do the others' reach it: it is
+    /// Its detector and its streams reach no other member, nor do the others' reach it: it is
     /// suspected though it lives. Its words of the agreement arrive.
     CutOff(NodeId),
     /// It asks to leave.
     Leave(NodeId),
-    /// Time passes until somebody says something new of the agreement. Detector and streams, where
-    /// they are not cut, take no time.
+    /// Time passes until some member sends a new message of the agreement. Detector and streams,
+    /// where they are not cut, take no time.
     Pass,
 }
 
@@ -64,7 +64,7 @@ impl Step {
 /// Where in a change of views an execution begins. What comes before happens in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Nobody has proposed anything.
+    /// No member has proposed.
     Before,
     /// All have promised, and a proposal is under way.
     Proposed,
@@ -81,7 +81,7 @@ pub enum Bug {
     ForgetsReceived,
     /// An acceptor that lacks something is not told that it was sent.
     SkipsFlush,
-    /// Nobody is told of a view that was decided.
+    /// No member learns of a decided view.
     TellsNobody,
 }
 
@@ -317,7 +317,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The stream between two nodes breaks and is made anew.
+    /// The stream between two nodes breaks and is established again.
     fn reconnect(&mut self, one: NodeId, two: NodeId) {
         let ends = [(one, two), (two, one)];
         self.chatter

@@ -243,10 +243,10 @@ fn session_messages_tell_distances() {
     }
 }
 
-/// Somebody's next packet names the lost one after a millisecond on average; its question and the
-/// answer take 150 us. Most of the rest is due to packets sent too soon after the lost one to name
-/// it. The tail depends on the longest gaps between the phases of the senders, so that several
-/// draws of these are taken together.
+/// The next packet of some member names the lost one after a millisecond on average; its question
+/// and the answer take 150 us. Most of the rest is due to packets sent too soon after the lost one
+/// to name it. The tail depends on the longest gaps between the phases of the senders, so that
+/// several draws of these are taken together.
 #[test]
 fn digests_show_a_loss_with_the_next_packet_of_anybody() {
     let config = nak::Config::digest(Config::new(roster())).build().expect("within the ranges");

@@ -99,7 +99,7 @@ fn run(scenario: &Scenario, cuts: &Cuts) -> Result<[u64; 5], String> {
     if goes_on {
         observers.0.check_converged(&sim, &left).map_err(|violation| violation.to_string())?;
         if left.is_empty() || (left.len() > 1 && delivered < MESSAGES) {
-            return Err(format!("{members:?}, then {left:?}: told of {delivered} messages only"));
+            return Err(format!("{members:?}, then {left:?}: delivered only {delivered} messages"));
         }
     }
     let in_core = left.iter().filter(|node| cuts.core.contains(node)).count();

@@ -76,7 +76,7 @@ fn lagging(idle: &Idle) -> Vec<(Instant, NodeId, Vec<NodeId>)> {
 }
 
 #[test]
-fn whoever_does_not_read_is_named_to_the_sender_that_it_holds_back() {
+fn a_member_that_does_not_read_is_named_to_the_sender_that_waits_for_it() {
     let idle = run(config());
     let [(when, sender, ref members)] = lagging(&idle)[..] else {
         panic!("{:?}", lagging(&idle));

@@ -366,7 +366,11 @@ fn a_member_that_was_left_out_is_told_why_and_is_back_once_the_link_works() {
     let counters = sim.counters();
     assert_eq!(counters.count("group_left_out"), 3, "each member that goes on says so");
     let dead = counters.count("group_link_dead");
-    assert!((1..=2).contains(&dead), "its two ends say so, once each, and nobody else: {dead}");
+    assert!(
+        (1..=2).contains(&dead),
+        "its two ends report it, once each, and no other member: \
+        {dead}"
+    );
 
     sim.run_until(at(21_500), &mut observers);
     assert_eq!(nodes(&sim), [0, 1, 3, 2].map(NodeId));
@@ -386,7 +390,7 @@ fn a_link_that_heals_at_once_still_keeps_the_member_out_for_its_time() {
     let is_left_out = |sim: &Sim<'_, Group>| sim.counters().count("group_left_out") > 0;
     let mut left_out_at = at(3000);
     while !is_left_out(&sim) {
-        assert!(left_out_at < at(12_000), "nobody was left out");
+        assert!(left_out_at < at(12_000), "no member was left out");
         left_out_at += Duration::from_millis(10);
         sim.run_until(left_out_at, &mut observers);
     }

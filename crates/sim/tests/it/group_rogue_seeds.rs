@@ -137,7 +137,7 @@ impl World {
 
 /// These nodes are members of one view.
 fn check_agreed<P: Host>(sim: &Sim<'_, P>, nodes: &[NodeId]) -> Result<(), String> {
-    let Some(&first) = nodes.first() else { return Err("nobody is in a view".into()) };
+    let Some(&first) = nodes.first() else { return Err("no member is in a view".into()) };
     let first = sim.node(first).group().view();
     let is_sound = |&node: &NodeId| {
         let group = sim.node(node).group();

@@ -36,7 +36,7 @@ fn config(algorithm: Algorithm) -> Config {
 }
 
 #[test]
-fn flows_share_a_link_equally_whoever_comes_and_goes() {
+fn flows_share_a_link_equally_while_others_come_and_go() {
     for algorithm in [Algorithm::Mircc, Algorithm::Rcp] {
         let Dumbbell { net, consumers } = dumbbell(3, 20.0, 28.0);
         let mut sim = net.start(1, config(algorithm));

@@ -189,7 +189,7 @@ fn a_member_that_was_cut_off_begins_anew() {
 }
 
 #[test]
-fn whoever_has_left_is_told_nothing_more_and_may_not_send() {
+fn a_member_that_has_left_delivers_nothing_and_may_not_send() {
     let config = config(Order::Unordered);
     let mut ledger = Ledger::default();
     let mut sim = simulation(&config, 4, 0.0);

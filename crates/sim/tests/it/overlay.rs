@@ -117,7 +117,7 @@ fn everything_is_reached(algorithm: Algorithm) {
             for (id, bundle) in (0..).zip(keys.chunks(10)) {
                 run.request(node(&mut rng), 200 + id, Operation::Get(bundle.to_vec()), style);
             }
-            let absent = Key::of(b"nobody put this");
+            let absent = Key::of(b"never put");
             run.request(0, 300, Operation::Get(vec![absent]), style);
             run.finish();
             for (id, bundle) in (0..).zip(keys.chunks(10)) {

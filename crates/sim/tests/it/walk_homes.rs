@@ -143,7 +143,7 @@ impl Observer<Node> for Recorder {
                 reply.command(Duration::ZERO, CLIENT, Command::Consumed(*job, walks.len()));
                 for walk in walks {
                     let before = self.paths.insert(walk.walk, walk.path.clone());
-                    assert!(before.is_none(), "walk {} is told of twice", walk.walk);
+                    assert!(before.is_none(), "walk {} is reported twice", walk.walk);
                 }
             }
             Event::Ended(_, report, _) => self.report = Some(**report),

@@ -120,7 +120,7 @@ fn each_request_doubles_the_wait_up_to_a_limit_and_in_the_end_the_packet_is_lost
     assert_eq!(bench.told(), ["n1.1..2 lost"]);
     bench.sent();
     bench.pass(ms(100_000));
-    assert!(bench.sent().is_empty(), "nobody asks for what is lost");
+    assert!(bench.sent().is_empty(), "no member requests the lost packet");
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl Lives {
         let before = life.incarnation.replace(incarnation);
         if before == Some(incarnation) {
             if is_renewed {
-                let what = format!("begins anew and still is {incarnation:#x}");
+                let what = format!("restarts and still is {incarnation:#x}");
                 return Err((Rule::Incarnation, what));
             }
         } else if !self.seen.insert((node, incarnation)) {

@@ -91,15 +91,25 @@ impl Flow {
         let wrong = |what: String| Err((Rule::Content, what));
         let name = self.fetch.name.with_segment(number);
         if *data.name() != name {
-            return wrong(format!("told {} as {name}", data.name()));
+            return wrong(format!("delivered {} as {name}", data.name()));
         }
-        let Some(object) = object else { return wrong(format!("told {name}, of nobody")) };
+        let Some(object) = object else {
+            return wrong(format!(
+                "delivered {name}, which has no \
+            producer"
+            ));
+        };
         let begin = usize::try_from(number).ok().and_then(|n| n.checked_mul(object.segment_bytes));
         let begin = begin.filter(|_| number < object.segments());
-        let Some(begin) = begin else { return wrong(format!("told {name}, which there is not")) };
+        let Some(begin) = begin else {
+            return wrong(format!(
+                "delivered {name}, which does not \
+            exist"
+            ));
+        };
         let end = (begin + object.segment_bytes).min(object.content.len());
         if data.content() != object.content.slice(begin..end) {
-            return wrong(format!("told {name} otherwise than it was published"));
+            return wrong(format!("delivered {name} with other content than published"));
         }
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         if self.told.len() <= word {
@@ -107,7 +117,7 @@ impl Flow {
         }
         let had = self.fetch.had.iter().any(|range| range.contains(&number));
         if self.told[word] & bit != 0 || had {
-            return wrong(format!("told {name} a second time"));
+            return wrong(format!("delivered {name} a second time"));
         }
         self.told[word] |= bit;
         self.told_count += 1;
@@ -238,7 +248,7 @@ impl Flow {
         object: Option<&Object>,
     ) -> Result<(), Broken> {
         let Some(object) = object else {
-            return Err((Rule::Content, format!("{} is of nobody", self.fetch.name)));
+            return Err((Rule::Content, format!("{} has no producer", self.fetch.name)));
         };
         let segments = object.segments();
         let had = self
@@ -249,7 +259,7 @@ impl Flow {
         let (told, had) = (self.told_count, had.sum::<u64>());
         if told + had != segments || counts.segments != told {
             let what = format!(
-                "all of {}: {told} of {segments} segments told, {had} there, {} counted",
+                "all of {}: {told} of {segments} segments delivered, {had} present, {} counted",
                 self.fetch.name, counts.segments
             );
             return Err((Rule::Content, what));

@@ -314,7 +314,10 @@ impl MirccLedger {
             Event::Segment { flow: number, number: segment, data, link_bytes, .. } => {
                 held.asks.note_own_ended();
                 let Some(flow) = held.flows.get_mut(number) else {
-                    return Err((Rule::Content, format!("told of flow {number}, which is over")));
+                    return Err((
+                        Rule::Content,
+                        format!("event of flow {number}, which has ended"),
+                    ));
                 };
                 let object = self.objects.get(flow.fetch.name.prefix_bytes());
                 flow.tell(*segment, (data, *link_bytes), object)?;

@@ -96,13 +96,13 @@ impl SlingshotLedger {
             let (of_node, example) = self.lives[node.index()].holes();
             holes += of_node;
             if let Some(example) = example.filter(|_| self.config.unread_max().is_none()) {
-                let what = format!("never told of {example} and {} more", of_node - 1);
+                let what = format!("never reported {example} and {} more", of_node - 1);
                 self.fail(at, node, (Rule::Accounting, what));
             }
         }
         let overrun = sim.counters().count("slingshot_overrun");
         if holes > overrun {
-            let what = format!("{holes} packets were never told of, {overrun} are accounted for");
+            let what = format!("{holes} packets were never reported, {overrun} are accounted for");
             self.fail(at, NodeId(0), (Rule::Accounting, what));
         }
         self.report.verdict()
@@ -245,7 +245,10 @@ impl SlingshotLedger {
                 let packet = sent.filter(|_| *sender != node);
                 let packet = packet.filter(|&sent| self.packets.payload(sent) == Some(payload));
                 let Some(packet) = packet else {
-                    let what = format!("told {group}/{sender}.{seq}, which was not sent so");
+                    let what = format!(
+                        "delivered {group}/{sender}.{seq}, which differs from what \
+                        was sent"
+                    );
                     return Err((Rule::Integrity, what));
                 };
                 let totals = &mut self.totals;

@@ -283,11 +283,17 @@ impl Life {
     ) -> Result<(), Broken> {
         let name = format!("{}/{}.{seq}", source.0, source.1);
         if packets.sent(source, seq).is_none() {
-            return Err((Rule::Accounting, format!("told {name} lost, which was never sent")));
+            return Err((Rule::Accounting, format!("reported {name} lost, which was never sent")));
         }
         let reports = self.reports.entry(source).or_default();
         if reports.note(seq, Outcome::Lost).is_some() {
-            return Err((Rule::Accounting, format!("told {name} lost, of which it had told")));
+            return Err((
+                Rule::Accounting,
+                format!(
+                    "reported {name} lost after an earlier report of \
+                it"
+                ),
+            ));
         }
         self.check_order(source, seq, seq + 1, order)
     }

@@ -103,7 +103,7 @@ impl JobLedger {
     /// How far it is, in words.
     pub(super) fn progress(&self) -> String {
         let (told, failed) = (self.told.len(), self.failed.len());
-        format!("{told} done and {failed} given up of {} walks", self.walks())
+        format!("{told} done and {failed} abandoned of {} walks", self.walks())
     }
 
     pub(super) fn consume(&mut self, count: usize) {
@@ -114,10 +114,10 @@ impl JobLedger {
     pub(super) fn tell(&mut self, world: &World, walk: &Walk) -> Result<(), Broken> {
         let number = walk.walk;
         if !self.told.insert(number) {
-            return Err((Rule::Copies, format!("walk {number} is told of twice")));
+            return Err((Rule::Copies, format!("walk {number} is reported twice")));
         }
         if self.failed.contains(&number) {
-            return Err((Rule::Copies, format!("walk {number} is told of, and was given up")));
+            return Err((Rule::Copies, format!("walk {number} is reported, and was abandoned")));
         }
         self.check_source(walk)?;
         world.check(&self.job, walk)?;

@@ -271,7 +271,7 @@ impl WalkLedger {
 
     fn check_event(&mut self, at: Instant, node: NodeId, event: &Event) -> Result<(), Broken> {
         let (held, config) = (&mut self.nodes[node.index()], &self.configs[node.index()]);
-        let over = |id: u64| (Rule::Copies, format!("told of job {id}, which is over"));
+        let over = |id: u64| (Rule::Copies, format!("event of job {id}, which has ended"));
         match event {
             Event::Walks(id, walks) => {
                 let job = held.jobs.get_mut(id).ok_or_else(|| over(id.0))?;
@@ -303,7 +303,7 @@ impl WalkLedger {
                     _ => Err((Rule::Completion, format!("job {} is refused later: {why}", id.0))),
                 }
             }
-            _ => Err((Rule::Completion, format!("{event:?} where nobody gives a graph"))),
+            _ => Err((Rule::Completion, format!("{event:?} where no client supplies a graph"))),
         }
     }
 }

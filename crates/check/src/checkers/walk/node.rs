@@ -254,7 +254,7 @@ impl NodeLedger {
                 home.iter().position(|&(_, job, token)| job == of.job && of.is_of(token))
             });
             let Some(came) = came else {
-                let what = format!("walk {walk} is told of, and no walker of it came home");
+                let what = format!("walk {walk} is reported, and no walker of it returned");
                 return Err((Rule::Copies, what));
             };
             home.swap_remove(came);
@@ -278,7 +278,8 @@ impl NodeLedger {
             return Ok(());
         }
         if server.queued().next().is_none() {
-            let what = format!("{} wait for company, and nobody comes", self.waiting.len());
+            let what =
+                format!("{} walkers wait in a bundle that does not leave", self.waiting.len());
             return Err((Rule::Bundle, what));
         }
         let deadline = config.bundle.deadline;

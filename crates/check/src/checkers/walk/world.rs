@@ -88,7 +88,7 @@ impl World {
         let Walk { source, end, steps, stop, path, .. } = walk;
         if job.trail == Trail::None {
             if !path.is_empty() {
-                return Err("a path that nobody wants".into());
+                return Err("a path that no job asked for".into());
             }
         } else {
             if path.len() != *steps as usize {

@@ -36,7 +36,7 @@ Examples:
 
 Simulated: eight flows share a link of 100 Mbit/s for 20 s, with 28 ms there and back. ns-3 runs if
 PACELINE_PYTHON_NS3 is the Python that has it. There `requests` are the same packets at a steady
-pace, and nobody controls congestion; `tcp` are eight streams that find their rates, as ns-3's
+pace, without congestion control; `tcp` are eight streams that find their rates, as ns-3's
 helpers set them up. Its loading is not counted.
 
 The forwarder stands between a consumer and a producer on loopback, each in a thread of its own, who

@@ -36,7 +36,7 @@ impl Folder {
     /// Makes the folder, or takes the one that an earlier `up` made.
     ///
     /// # Errors
-    /// If there is a folder of somebody else, or another command does not let it go.
+    /// If another program made the folder, or another command locks it.
     pub fn make(path: &Path, ui: &Ui) -> Result<Folder, CliError> {
         let begun = Instant::now();
         loop {

@@ -354,7 +354,7 @@ impl Reader {
         entry: (Bytes, Bytes),
         entries: &mpsc::Sender<(Bytes, Bytes)>,
     ) -> bool {
-        self.reading.marks.lock().expect("nobody panics with it").push_back(mark);
+        self.reading.marks.lock().expect("no thread panics with the lock").push_back(mark);
         entries.blocking_send(entry).is_ok()
     }
 
@@ -445,7 +445,8 @@ impl Writer {
         let before = self.done.offset;
         while let Some((key, outcome)) = self.waiting.remove(&self.next) {
             self.next += 1;
-            let mark = self.reading.marks.lock().expect("nobody panics with it").pop_front();
+            let mark =
+                self.reading.marks.lock().expect("no thread panics with the lock").pop_front();
             let mark = mark.expect("each entry has a mark before it is taken");
             (self.done.offset, self.done.lines) = (mark.offset, mark.line);
             self.done.crc32 = mark.crc32;

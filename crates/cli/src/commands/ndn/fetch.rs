@@ -243,7 +243,7 @@ impl Args {
             fetch = fetch.bits_per_second_max(rate.bits_per_second());
         }
         if self.no_resume {
-            fetch = fetch.anew();
+            fetch = fetch.from_start();
         }
         fetch
     }

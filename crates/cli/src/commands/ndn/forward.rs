@@ -23,8 +23,7 @@ use crate::ui::Ui;
 /// sender of a valid packet is a neighbour; with --accept-registrations neighbours register
 /// prefixes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
+#[command(after_help = "Examples:
   paceline forward --bind 127.0.0.1:7001 --face udp://127.0.0.1:7000=10Mbit \\
       --route /p=127.0.0.1:7000
   paceline forward --bind 127.0.0.1:7001 --face 127.0.0.1:7000 --face 127.0.0.1:7002 \\
@@ -33,7 +32,7 @@ Examples:
   paceline forward --stats                      a line a second for each face
   paceline forward --stats --json | jq .faces   the same as JSON
 
-What is told of a face: its rates R, for the primary and the secondary class; the demand y that it
+The report of a face: its rates R, for the primary and the secondary class; the demand y that it
 sees; Interests that wait; Interests pending; packets and drops.")]
 pub struct Args {
     /// The address to listen on

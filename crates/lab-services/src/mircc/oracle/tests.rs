@@ -112,9 +112,9 @@ fn links_without_capacity_carry_nothing() {
     let problem = Problem::new(vec![0.0, 0.0], flows).unwrap();
     assert_eq!(problem.multipath().unwrap().totals, [0.0, 0.0]);
     assert_eq!(problem.dual_class(1.0).totals(), [0.0, 0.0]);
-    let nobody = Problem::new(vec![1.0], Vec::new()).unwrap();
-    assert!(nobody.multipath().unwrap().totals.is_empty());
-    assert!(nobody.dual_class(1.0).totals().is_empty());
+    let no_flows = Problem::new(vec![1.0], Vec::new()).unwrap();
+    assert!(no_flows.multipath().unwrap().totals.is_empty());
+    assert!(no_flows.dual_class(1.0).totals().is_empty());
 }
 
 #[test]

@@ -333,8 +333,8 @@ mod tests {
         let flows = flows(&graph, Routing::Multi);
         assert_mbit(&flows.problem.single_path(&[0; 5]).unwrap(), &[19.0; 5]);
         assert!(flows.paths.iter().flatten().all(|path| path.delay == ms(14)));
-        let nobody = Dumbbell { consumers: 0, ..Dumbbell::default() };
-        assert!(nobody.build().unwrap_err().to_string().contains("0 consumers, 4 producers"));
+        let no_consumers = Dumbbell { consumers: 0, ..Dumbbell::default() };
+        assert!(no_consumers.build().unwrap_err().to_string().contains("0 consumers, 4 producers"));
         let silent = Dumbbell { rate: Rate::from_bits_per_second(0), ..Dumbbell::default() };
         assert!(matches!(silent.build(), Err(GraphError::NoRate { .. })));
     }

@@ -88,8 +88,8 @@ fn a_path_lists_the_links_that_data_takes_from_the_consumer_on() {
         let producer = names(path.nodes[2]);
         assert_eq!(ends, [("F2", "E1"), (producer, "F2")]);
     }
-    let nobody = Routes::new(&graph, "/three", Routing::Multi).unwrap_err();
-    assert_eq!(nobody.to_string(), "no producer serves `/three`; served are /one, /two");
+    let unserved = Routes::new(&graph, "/three", Routing::Multi).unwrap_err();
+    assert_eq!(unserved.to_string(), "no producer serves `/three`; served are /one, /two");
 }
 
 #[test]

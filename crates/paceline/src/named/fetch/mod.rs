@@ -270,7 +270,7 @@ impl Fetch {
 
     /// Starts from the beginning. By default a fetch resumes an earlier attempt at the same
     /// version.
-    pub fn anew(mut self) -> Fetch {
+    pub fn from_start(mut self) -> Fetch {
         self.resumes = false;
         self
     }

@@ -82,7 +82,7 @@ fn a_silent_member_is_asked_twice_suspected_after_three_trips_and_then_down() {
 }
 
 #[test]
-fn whoever_is_suspected_is_told_four_times() {
+fn a_suspected_member_is_notified_four_times() {
     let mut alone = Alone::new(20);
     let now = alone.now;
     alone.detector.probe(now, NodeId(7), &mut alone.out);

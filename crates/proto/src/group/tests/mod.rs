@@ -380,7 +380,7 @@ fn a_view_ends_where_a_member_says_that_it_does_unless_nobody_can_have_proposed_
 }
 
 #[test]
-fn whoever_is_in_another_view_of_the_same_number_takes_no_part() {
+fn a_member_of_another_view_with_the_same_number_takes_no_part() {
     with_member(|group, cx, _| {
         let (view, digest) = (ViewId(3), group.view().digest());
         cx.outbox.sends.clear();
@@ -423,7 +423,7 @@ fn one_member_that_is_believed_down_by_none_cannot_say_that_the_group_went_on() 
                 group.handle_timer(cx, Timer::Group);
             }
             let is_in = group.role() == Role::Member;
-            assert_eq!(is_in, is_denied, "nobody else is in the view, or somebody is");
+            assert_eq!(is_in, is_denied, "whether another member is in the view");
         });
     }
     with_member(|group, cx, _| {

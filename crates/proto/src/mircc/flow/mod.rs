@@ -426,7 +426,7 @@ impl Flow {
     /// With a window: sends what it has room for. False if rates pace.
     fn pump(&mut self, now: Instant, config: &Config, rng: &mut Rng, out: &mut Actions) -> bool {
         let Some(size) = self.window.as_ref().map(Window::size) else { return false };
-        // After a loss the queue that overflowed is not to be filled at once again.
+        // After a loss the flow must not fill the overflowed queue again at once.
         let burst = match self.board.has_lost() {
             true => RECOVERY_BURST.max(RECOVERY_OUT.saturating_sub(self.board.out())),
             false => BURST_MAX,

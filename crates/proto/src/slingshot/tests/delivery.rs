@@ -204,10 +204,10 @@ fn a_restarted_sender_is_another_one() {
     bench.data(1, 0);
     bench.data(1, 2);
     bench.told();
-    let payload = Payload::from("anew");
+    let payload = Payload::from("again");
     let checksum = checksum(G, 555, 0, &payload);
-    let anew = Data { group: G, incarnation: 555, seq: 0, checksum, payload };
-    bench.message(1, Message::Data(anew));
+    let restarted = Data { group: G, incarnation: 555, seq: 0, checksum, payload };
+    bench.message(1, Message::Data(restarted));
     let events: Vec<Event> = bench.outbox.events.drain(..).collect();
     let lost = Event::Lost { group: G, sender: NodeId(1), incarnation: 101, first: 1, end: 2 };
     assert_eq!(events[0], lost, "nothing more will come of the old one");

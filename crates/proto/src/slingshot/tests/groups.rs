@@ -174,7 +174,7 @@ fn who_started_anew_while_it_was_away_is_told_from_its_beginning() {
     set(&mut bench, &[0, 2]);
     set(&mut bench, &[0, 1, 2]);
     bench.told();
-    let payload = Payload::from("anew");
+    let payload = Payload::from("again");
     let checksum = checksum(G, 9, 0, &payload);
     let data = Data { group: G, incarnation: 9, seq: 0, checksum, payload };
     bench.message(1, Message::Data(data));

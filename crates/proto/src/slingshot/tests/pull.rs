@@ -17,7 +17,7 @@ fn receiver(line: &str) -> &str {
 }
 
 #[test]
-fn by_default_the_sender_is_asked_each_time_whoever_named_the_packet() {
+fn by_default_the_sender_is_asked_each_time_for_a_packet_named_by_any_member() {
     let mut bench = Bench::new(config(5));
     (1..3).for_each(|node| bench.data(node, 0));
     bench.repair(4, &[(1, 1), (2, 1)]);

@@ -145,7 +145,7 @@ fn a_packet_recovered_before_its_sender_was_heard_is_delivered_once_it_is() {
     bench.data(1, 0);
     bench.told();
     bench.repair(3, &[(1, 0), (2, 0)]);
-    assert!(bench.told().is_empty(), "nobody says yet which incarnation sent it");
+    assert!(bench.told().is_empty(), "the incarnation of its sender is unknown");
     bench.now += ms(64);
     bench.data(2, 1);
     assert_eq!(bench.told(), ["g0/n2.1 direct", "g0/n2.0 recovered after 64ms"]);

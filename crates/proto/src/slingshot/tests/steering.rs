@@ -149,7 +149,7 @@ fn a_member_more_or_less_is_no_other_group_and_half_of_them_are() {
 fn alone_a_member_looks_at_nothing_and_two_cannot_repair_each_other() {
     let mut bench = Bench::new(steered(1));
     let before = bench.node.rate();
-    bench.send("nobody hears it");
+    bench.send("no receiver");
     bench.pass(ms(10_000));
     assert_eq!((bench.node.rate(), bench.told().len()), (before, 0));
     let mut bench = Bench::new(steered(2));

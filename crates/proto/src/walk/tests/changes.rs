@@ -58,7 +58,7 @@ fn versions_count_changes_and_others_are_told_who_has_a_vertex() {
     // A vertex beyond the last one is one of a server's own.
     assert_eq!(a.edit(6, &set(0), MAX), Outcome::Done(1));
     assert_eq!((a.vertices(), a.owner(7)), (7, Some(B)));
-    assert_eq!(a.row(4).map(|row| row.targets.len()), Some(0), "nobody has given it edges");
+    assert_eq!(a.row(4).map(|row| row.targets.len()), Some(0), "no server has given it edges");
     let bad = Change::Set { to: 1, weight: 2.0, label: 0 };
     assert_eq!(a.edit(0, &bad, MAX), Outcome::Refused(EditFault::Weight));
     let bad = Change::Set { to: 1, weight: 1.0, label: 1 };

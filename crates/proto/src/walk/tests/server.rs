@@ -304,7 +304,7 @@ fn walks_that_come_home_once_more_are_counted_as_late_and_not_told_of() {
     assert_eq!(bench.told(), ["walks [0] of 1"]);
     bench.until(1_500 * MILLI);
     let again = bench.sent();
-    assert_eq!(again.len(), 1, "walk 1 is begun anew");
+    assert_eq!(again.len(), 1, "walk 1 is begun again");
     bench.receive(come_home(&sent[1].1));
     assert_eq!(bench.outbox.events.len(), 2, "its first walker was not lost, and is as good");
     let ended = bench.outbox.events.iter().find_map(|event| match event {

@@ -157,7 +157,7 @@ impl Scenario {
     fn draw_faults(&mut self, rng: &mut Rng) {
         let when = |rng: &mut Rng| BEGIN + u64::from(rng.below((FAULTS - BEGIN - 4000) as u32));
         let nodes = self.nodes;
-        // Node 0 stays, so that there is always somebody to join through.
+        // Node 0 stays, so that there is always a host to join through.
         let is_cut = nodes > 2 && rng.chance(0.3);
         // A writer that forgets how far it was cannot tell those who were cut off from it.
         let first = if is_cut { self.writers.min(nodes - 1) } else { 1 };
@@ -365,7 +365,7 @@ impl Scenario {
         let (ledger, application) = watching.observer;
         let answers = std::mem::take(&mut application.answers);
         if !self.members(sim).is_empty() && answers.is_empty() {
-            return Err("nobody was answered after the cut".into());
+            return Err("no request was answered after the cut".into());
         }
         for (when, node, key, told) in &answers {
             ledger.check_cut_off(*when, *node, *key, told);

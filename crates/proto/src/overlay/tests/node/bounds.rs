@@ -201,7 +201,7 @@ fn full_tables_ping_once_a_message_or_each_time_that_somebody_is_named() {
 }
 
 #[test]
-fn targets_of_a_result_and_whoever_pings_are_mentions() {
+fn targets_of_a_result_and_senders_of_pings_are_mentions() {
     for (policy, of_result, of_ping) in
         [(PingPolicy::Suppressed, 1, 0), (PingPolicy::EachMention, 3, 1), (PingPolicy::Off, 0, 0)]
     {
