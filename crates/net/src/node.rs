@@ -9,7 +9,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::chassis::Task;
-use crate::chassis::machine::{Crew, Hosted, Input};
+use crate::chassis::machine::{Hosted, Input, NodeParts};
 use crate::config::NodeConfig;
 use crate::datagrams::multicast::{MulticastUse, Way};
 use crate::driver::{Driver, Order, Parts};
@@ -105,7 +105,7 @@ impl Bound {
         let parts = NodeParts { protocol, shared, node, incarnation, seed };
         let socket = (&self.udp, self.local_addr);
         let (handle, events, ends) =
-            connect(kind, crew, socket, self.config.common.events_bytes_max);
+            connect(kind, parts, socket, self.config.common.events_bytes_max);
         let driver = Driver::start(Parts {
             ends,
             config: self.config,

@@ -28,7 +28,7 @@ pub enum JoinError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// No seed was given.
-    #[error("no seed: name a member, or found the group with `bootstrap`")]
+    #[error("no seed: name a member, or create the group with `bootstrap`")]
     NoSeed,
     /// A seed is no address, or its name is not known.
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub enum JoinError {
     /// A member knows a later start of this id.
     #[error(
         "a later start of this id is known: the clock of this machine was set back, or is behind \
-         that of the machine where the id was used; mend the clock or use another id"
+         that of the machine where the id was used; correct the clock or use another id"
     )]
     ClockBehind,
     /// The host has stopped.

@@ -10,7 +10,7 @@ use paceline_proto::group::{self, Refusal};
 use crate::join_error::JoinError;
 use crate::member::Standing;
 
-/// What an application is told of the events of a protocol with a group in it.
+/// The events of a protocol with a group that an application receives.
 pub(crate) trait Report {
     type Protocol: Hosted;
     type Event;

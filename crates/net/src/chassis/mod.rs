@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::Clock;
-use crate::chassis::ends::{Common, Control, Ends, Stopped};
+use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Call, Io, Machine, Requests, Sender};
 use crate::chassis::ready::{ReadyList, Source};
 use crate::emulate::{Emulator, Peers};
@@ -147,7 +147,7 @@ impl Chassis {
     /// A chassis with a protocol that has not been started, and the application's orders to its
     /// driver. `seed` is that of the node's random numbers.
     pub(crate) fn new<O>(
-        ends: Ends<O>,
+        ends: DriverEnds<O>,
         node: NodeId,
         seed: u64,
     ) -> io::Result<(Chassis, Controls<O>)> {

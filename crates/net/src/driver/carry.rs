@@ -82,7 +82,7 @@ impl Driver {
             return;
         }
         let outgoing = &mut self.peers.at(place).outgoing;
-        if outgoing.outlook == Outlook::Down {
+        if outgoing.notified_state == NotifiedState::Down {
             self.chassis.counters.add(counters::STREAM_DISCARDED, 1);
             if let Phase::Idle = outgoing.phase {
                 self.dial(place);

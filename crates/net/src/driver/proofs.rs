@@ -338,9 +338,9 @@ impl Driver {
         let node = peer.node;
         let was = peer.outgoing.notified_state;
         let lost_bytes = peer.outgoing.give_up();
-        peer.outgoing.outlook = Outlook::Down;
+        peer.outgoing.notified_state = NotifiedState::Down;
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
-        if was == Outlook::Up {
+        if was == NotifiedState::Up {
             self.notices.push((node, PeerState::Down));
         }
     }

@@ -168,9 +168,9 @@ impl Driver {
         }
         let session = self.accept_hello(place, &header, &record)?;
         let peer = self.peers.at(place);
-        let was = peer.outgoing.outlook;
+        let was = peer.outgoing.notified_state;
         peer.outgoing.establish(header.session, self.chassis.now, &self.config);
-        if was == Outlook::Down {
+        if was == NotifiedState::Down {
             let incarnation = session.incarnation();
             self.notices.push((header.sender, PeerState::Up { incarnation }));
         }
@@ -398,16 +398,16 @@ impl Driver {
         if let Speaker::Peer { peer, .. } = incoming.speaker
             && self.peers.at(peer).reach == Reach::Cut
         {
-            incoming.note_read(0, cue, self.chassis.now);
+            incoming.note_read(0, cause, self.chassis.now);
             self.incoming[slot] = Some(incoming);
             return;
         }
         self.chassis.tick();
         let before = self.chassis.traffic.stream_bytes_in;
-        let result = self.read_incoming(slot, &mut incoming, cue);
+        let result = self.read_incoming(slot, &mut incoming, cause);
         incoming.settle(&mut self.pool);
         let read = self.chassis.traffic.stream_bytes_in - before;
-        incoming.note_read(read as usize, cue, self.chassis.now);
+        incoming.note_read(read as usize, cause, self.chassis.now);
         if incoming.gathers_until() != Instant::MAX && !self.gathering.contains(&slot) {
             self.gathering.push(slot);
         }
@@ -446,7 +446,7 @@ impl Driver {
     ) -> Result<Filled, Refusal> {
         let mut read = 0;
         loop {
-            match incoming.fill(cue, &mut self.pool, &mut self.chassis.traffic) {
+            match incoming.fill(cause, &mut self.pool, &mut self.chassis.traffic) {
                 Filled::Bytes(bytes) => read += bytes,
                 end => return Ok(end),
             }

@@ -19,7 +19,7 @@ use super::config::FacesConfig;
 use super::table::FaceTable;
 use super::unproven::NetworkRates;
 use crate::chassis::deadlines::Deadlines;
-use crate::chassis::ends::{Control, Ends, Stopped};
+use crate::chassis::ends::{Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Call, Encode, Encoded, Sender};
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
@@ -237,7 +237,7 @@ impl FaceDriver {
         for datagram in train {
             // The protocol may have closed the face while it handled the datagram before.
             if !self.notices.is_empty() {
-                self.tell_notices();
+                self.handle_notices();
                 face = self.faces.hear(addr, self.chassis.now);
             }
             match self.take_datagram(addr, face, datagram) {
@@ -487,7 +487,7 @@ impl Drive for FaceDriver {
             self.take_inputs();
         }
         self.fire_timers();
-        self.tell_notices();
+        self.handle_notices();
         self.datagrams.flush(&mut self.chassis.traffic, &mut self.chassis.counters);
         self.chassis.alarm.set(self.deadlines.earliest());
     }

@@ -12,7 +12,7 @@ use super::config::FacesConfig;
 use super::driver::{FaceDriver, Order, Parts};
 use super::table::{Directory, FaceTable};
 use crate::chassis::Task;
-use crate::chassis::machine::{Crew, Hosted};
+use crate::chassis::machine::{Hosted, NodeParts};
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;
@@ -89,7 +89,7 @@ impl BoundFaces {
         let parts = NodeParts { protocol, shared, node: LOCAL, incarnation, seed };
         let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
         let (handle, events, ends) =
-            connect(kind, crew, socket, self.config.common.events_bytes_max);
+            connect(kind, parts, socket, self.config.common.events_bytes_max);
         let parts = Parts { ends, config: self.config, seed, udp: self.udp, table };
         Task::spawn(Box::new(FaceDriver::start(parts)?), &runtime);
         Ok((handle, events))

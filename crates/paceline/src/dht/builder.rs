@@ -232,7 +232,7 @@ impl DhtBuilder {
         let command = match part {
             Part::Founder => MembershipCommand::Bootstrap { address: own }.into(),
             Part::Member => MembershipCommand::Join { address: own, seeds: Vec::new() }.into(),
-            Part::Guest => Command::Visit { address: own },
+            Part::Client => Command::Visit { address: own },
         };
         node.command(command)?;
         let listed = seeds.listed();

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::VALUE_BYTES_MAX;
 use super::entry::{place, wrap};
 use super::error::KeyError;
-use super::replies::Told;
+use super::replies::DhtReply;
 use super::{Dht, Shared};
 
 /// Bytes of values in a bundle, unless one value has more.

@@ -43,7 +43,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use bulk::{Bulk, Source, Verb, Wanted};
 use entry::{place, unwrap};
-use replies::{PendingReplies, Phase, Told};
+use replies::{DhtReply, PendingReplies, Phase};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
@@ -123,7 +123,7 @@ impl Shared {
         reply_to: &mpsc::UnboundedSender<(u64, DhtReply)>,
     ) -> u64 {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
-        self.replies.expect(id, keys, permit, told.clone());
+        self.replies.expect(id, keys, permit, reply_to.clone());
         // If the node has stopped, the replies end.
         let style = self.settings.style.unwrap_or(Style::Recursive);
         let _ = self.node.command(Command::Request { id, operation, style });

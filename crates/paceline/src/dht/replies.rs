@@ -88,22 +88,22 @@ impl Deliveries {
 
 /// The pending requests of all callers.
 pub struct PendingReplies {
-<    requests: Pending<u64, Asked>,
+    requests: Pending<u64, Asked>,
     descriptions: Pending<u64, oneshot::Sender<DhtStat>>,
     // `None` once the node has stopped, so that readers end.
     deliveries: Mutex<Option<broadcast::Sender<Delivery>>>,
-=    phase: watch::Sender<Phase>,
+    phase: watch::Sender<Phase>,
 }
 
 impl PendingReplies {
     pub fn new() -> PendingReplies {
-<        PendingReplies {
+        PendingReplies {
             requests: Pending::default(),
             descriptions: Pending::default(),
             deliveries: Mutex::new(Some(broadcast::Sender::new(DELIVERIES_MAX))),
             phase: watch::Sender::new(Phase::Starting),
         }
-=    }
+    }
 
     pub fn deliveries(&self) -> Deliveries {
         let subscribed = lock(&self.deliveries).as_ref().map(broadcast::Sender::subscribe);
@@ -124,16 +124,16 @@ impl PendingReplies {
         permit: OwnedSemaphorePermit,
         reply_to: mpsc::UnboundedSender<(u64, DhtReply)>,
     ) {
-        let asked = Asked { told, open: keys, _permit: permit };
+        let asked = Asked { reply_to, open: keys, _permit: permit };
         if let Err(asked) = self.requests.add(id, asked) {
             // The receiver may have stopped waiting.
-<            let _ = asked.told.send((id, Told::Closed));
-=        }
+            let _ = asked.reply_to.send((id, DhtReply::Closed));
+        }
     }
 
     pub fn expect_description(&self, id: u64) -> oneshot::Receiver<DhtStat> {
-<        self.descriptions.expect(id)
-=    }
+        self.descriptions.expect(id)
+    }
 
     /// Delivers the node's events until it stops or the disk fails.
     pub async fn serve(self: Arc<PendingReplies>, mut events: Events<Overlay>, disk: Option<Disk>) {
@@ -146,9 +146,9 @@ impl PendingReplies {
             }
             Some(disk) => self.serve_and_write(&mut events, disk).await.err(),
         };
-<        for (id, asked) in self.requests.close() {
-            let _ = asked.told.send((id, Told::Closed));
-=        }
+        for (id, asked) in self.requests.close() {
+            let _ = asked.reply_to.send((id, DhtReply::Closed));
+        }
         self.descriptions.close();
         *lock(&self.deliveries) = None;
         self.phase.send_replace(Phase::Ended(failed));
@@ -188,11 +188,11 @@ impl PendingReplies {
             Event::Left => drop(self.phase.send_replace(Phase::Left)),
             Event::JoinFailed { .. } => drop(self.phase.send_replace(Phase::Unanswered)),
             Event::Outcome { id, outcomes } => {
-<                let is_last = self.requests.with(&id, |asked| {
+                let is_last = self.requests.with(&id, |asked| {
                     asked.open = asked.open.saturating_sub(outcomes.len());
                     for (key, outcome) in outcomes {
                         // The receiver may have stopped waiting.
-                        let _ = asked.told.send((id, Told::Outcome(key, outcome)));
+                        let _ = asked.reply_to.send((id, DhtReply::Outcome(key, outcome)));
                     }
                     asked.open == 0
                 });
@@ -202,13 +202,13 @@ impl PendingReplies {
             }
             Event::Rejected { id, reason } => {
                 if let Some(asked) = self.requests.remove(&id) {
-                    let _ = asked.told.send((id, Told::Rejected(reason)));
+                    let _ = asked.reply_to.send((id, DhtReply::Rejected(reason)));
                 }
             }
             Event::Described { id, role, contacts, is_settled, missing, values, bytes } => {
                 let stat = DhtStat { role, contacts, is_settled, missing, values, bytes };
                 self.descriptions.answer(&id, stat);
-=            }
+            }
             Event::Delivered { origin, keys, payload } => {
                 let payload = payload.to_bytes();
                 if let Some(deliveries) = &*lock(&self.deliveries) {

@@ -175,15 +175,15 @@ impl Sending {
         *queued += bytes;
         queue.ticket += 1;
         let ticket = queue.ticket;
-        let (told, outcome) = oneshot::channel();
+        let (reply_to, outcome) = oneshot::channel();
         // A table that is closed meanwhile ends the receiver.
-        let _ = self.open.add(ticket, Open { to, bytes, told });
+        let _ = self.open.add(ticket, Open { to, bytes, reply_to });
         Ok(Some((ticket, outcome)))
     }
 
     /// Resolves a message with its outcome; returns its addressee.
     pub(crate) fn resolve(&self, ticket: u64, outcome: Result<(), SendError>) -> Option<Member> {
-        let Open { to, bytes, told } = self.open.remove(&ticket)?;
+        let Open { to, bytes, reply_to } = self.open.remove(&ticket)?;
         let mut queue = lock(&self.queue);
         if let Some(queued) = queue.bytes.get_mut(&to) {
             *queued -= bytes;

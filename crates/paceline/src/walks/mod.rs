@@ -123,14 +123,14 @@ impl Walks {
             replaces,
             pass: self.shared.pass,
         };
-        let mut told = self.shared.replies.expect_supply(id);
+        let mut reply = self.shared.replies.expect_supply(id);
         self.command(Command::Supply(Box::new(supply)))?;
         let mut reached = 0;
-        let told = loop {
-            let told = tokio::time::timeout(within, &mut told).await;
+        let reply = loop {
+            let reply = tokio::time::timeout(within, &mut reply).await;
             let before = std::mem::replace(&mut reached, self.shared.replies.supplied());
-            if told.is_ok() || reached == before {
-                break told;
+            if reply.is_ok() || reached == before {
+                break reply;
             }
         };
         match reply {
@@ -157,7 +157,7 @@ impl Walks {
     /// If the node has stopped. [`Walking::next`] returns the error of an invalid job.
     pub fn run(&self, job: Job) -> Result<Walking, WalksError> {
         let id = JobId(self.shared.numbers.fetch_add(1, Ordering::Relaxed));
-        let told = self.shared.replies.expect_job(id);
+        let reply = self.shared.replies.expect_job(id);
         self.command(Command::Run(Box::new(Job { id, ..job })))?;
         Ok(Walking::new(self.shared.clone(), id, reply))
     }
@@ -172,7 +172,7 @@ impl Walks {
     /// If the node has stopped.
     pub async fn edit(&self, edits: Vec<Edit>) -> Result<Vec<Result<u32, EditError>>, WalksError> {
         let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let told = self.shared.replies.expect_edits(id);
+        let reply = self.shared.replies.expect_edits(id);
         self.command(Command::Edit(id, edits))?;
         reply.await.map_err(|_| WalksError::Closed)
     }

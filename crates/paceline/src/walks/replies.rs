@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::lock;
 
 /// What the owner of a job receives.
-pub enum Told {
+pub enum JobEvent {
     Walks(SmallVec<[Walk; 1]>),
     Failed(u64, u8),
     Ended(Box<JobReport>, Box<Census>),
@@ -37,7 +37,7 @@ struct Servers {
 /// The pending jobs, edits and supplies.
 #[derive(Default)]
 pub struct PendingReplies {
-    jobs: Pending<JobId, mpsc::UnboundedSender<Told>>,
+    jobs: Pending<JobId, mpsc::UnboundedSender<JobEvent>>,
     edits: Pending<u64, oneshot::Sender<Edited>>,
     supplies: Pending<u64, oneshot::Sender<Result<(), SupplyFault>>>,
     servers: Mutex<Servers>,
@@ -46,7 +46,7 @@ pub struct PendingReplies {
 impl PendingReplies {
     /// Registers a job, and returns the queue of its results. The queue has no bound of its own:
     /// the owner's credit bounds it.
-    pub fn expect_job(&self, job: JobId) -> mpsc::UnboundedReceiver<Told> {
+    pub fn expect_job(&self, job: JobId) -> mpsc::UnboundedReceiver<JobEvent> {
         self.jobs.expect_many(job)
     }
 
@@ -87,12 +87,12 @@ impl PendingReplies {
 
     fn hand_out(&self, event: Event) {
         match event {
-            Event::Walks(job, walks) => self.jobs.send(&job, Told::Walks(walks)),
+            Event::Walks(job, walks) => self.jobs.send(&job, JobEvent::Walks(walks)),
             Event::Failed(job, walk, attempts) => {
-                self.jobs.send(&job, Told::Failed(walk, attempts));
+                self.jobs.send(&job, JobEvent::Failed(walk, attempts));
             }
-            Event::Ended(job, report, census) => self.end_job(job, Told::Ended(report, census)),
-            Event::Refused(job, why) => self.end_job(job, Told::Refused(why)),
+            Event::Ended(job, report, census) => self.end_job(job, JobEvent::Ended(report, census)),
+            Event::Refused(job, why) => self.end_job(job, JobEvent::Refused(why)),
             Event::Edited(id, results) => _ = self.edits.answer(&id, results),
             Event::Supplying(_, reached) => lock(&self.servers).supplied = reached,
             Event::Supplied(plan) => _ = self.supplies.answer(&plan, Ok(())),
@@ -100,7 +100,7 @@ impl PendingReplies {
                 if !self.supplies.answer(&plan, Err(fault.clone())) {
                     // The servers had the graph, and walks may be under way.
                     for (_, owner) in self.jobs.take_all() {
-                        let _ = owner.send(Told::GraphLost(fault.clone()));
+                        let _ = owner.send(JobEvent::GraphLost(fault.clone()));
                     }
                 }
             }
@@ -112,10 +112,10 @@ impl PendingReplies {
     }
 
     /// Passes on the last reply of a job.
-    fn end_job(&self, job: JobId, told: Told) {
+    fn end_job(&self, job: JobId, event: JobEvent) {
         if let Some(owner) = self.jobs.remove(&job) {
             // The receiver may have stopped waiting.
-            let _ = owner.send(told);
+            let _ = owner.send(event);
         }
     }
 }

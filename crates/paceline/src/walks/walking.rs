@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::error::WalksError;
-use super::replies::Told;
+use super::replies::JobEvent;
 
 /// The outcome of a walk.
 #[derive(Clone, Debug, PartialEq)]

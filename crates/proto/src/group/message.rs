@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::direct::Direct;
 use crate::chain;
-use crate::core::field::{Address, List, Rest, fields, messages};
+use crate::core::field::{Address, List, ToEnd, fields, messages};
 use crate::core::{ADDRESS_BYTES_MAX, DecodeError, Member, NodeId, ViewId};
 
 /// Most members of a group.

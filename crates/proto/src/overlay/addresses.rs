@@ -114,7 +114,7 @@ impl Overlay {
                 }
             }
             let whereabouts = Whereabouts { address: address.clone(), source, said_at };
-            self.rest().addresses.insert(*node, whereabouts);
+            self.state().addresses.insert(*node, whereabouts);
             cx.note_address(*node, address);
         }
     }

@@ -12,7 +12,7 @@ pub enum Command {
     /// Enter the overlay, or hand over the stored records and leave it. The first member alone is
     /// responsible for everything.
     Membership(MembershipCommand),
-    /// Become a guest, which asks members, but forwards and stores nothing. It asks the members
+    /// Become a client, which asks members, but forwards and stores nothing. It asks the members
     /// that the driver finds at the addresses of seeds.
     Visit {
         /// Where the driver of another node reaches this one.

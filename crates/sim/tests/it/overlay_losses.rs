@@ -66,7 +66,7 @@ impl Run {
         let shared = config.clone();
         let make = move |node| Overlay::new(&shared, node);
         let sim = Sim::new(sim_config, Arc::new(config), make);
-        let mut run = Run { algorithm, sim, told: Told::default(), next_id: 0 };
+        let mut run = Run { algorithm, sim, recorded: Recorder::default(), next_id: 0 };
         run.command(at(1), 0, MembershipCommand::Bootstrap { address: Default::default() }.into());
         for host in 1..hosts {
             run.command(at(50 + 100 * u64::from(host)), host, join([0]));
