@@ -154,7 +154,7 @@ impl Driver {
         if delay.is_zero() {
             return self.queue_datagram(&Datagram { place, content: Content::Record(record) });
         }
-        let at = together(self.chassis.now + delay, delay);
+        let at = round_to_grain(self.chassis.now + delay, delay);
         self.deadlines.set_in_order(at, Deadline::Datagram { place, record });
     }
 
