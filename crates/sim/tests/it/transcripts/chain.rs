@@ -49,7 +49,7 @@ impl Story for Chain {
     }
 }
 
-/// A message of so many bytes.
+/// A message of this many bytes.
 pub fn payload(words: &mut Words<'_>) -> Result<Payload, String> {
     Ok(Payload::from(vec![7; words.bytes()?]))
 }
