@@ -423,7 +423,7 @@ impl Flow {
     }
 
     /// Gives a missing packet up.
-    pub fn lose<P: Protocol<Event = Event>>(
+    pub fn abandon<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
         ledger: &mut Ledger,

@@ -161,9 +161,9 @@ impl Ledger {
         }
     }
 
-    /// The application has consumed `told` events.
-    pub fn consumed<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, told: usize) {
-        self.unread = self.unread.saturating_sub(told);
+    /// The application has consumed `events` events.
+    pub fn consumed<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>, events: usize) {
+        self.unread = self.unread.saturating_sub(events);
         if self.overrun > 0 && self.unread < self.unread_max {
             self.unread += 1;
             cx.deliver(Event::Overrun { packets: std::mem::take(&mut self.overrun) });

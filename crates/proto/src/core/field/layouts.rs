@@ -27,7 +27,7 @@ pub struct Own;
 pub struct Address<const MAX: usize, const MIN: usize = 0>;
 
 /// Bytes up to the end of the message.
-pub struct Rest;
+pub struct ToEnd;
 
 /// The value's checksum (four bytes), then the value.
 pub struct ChecksumBefore;

@@ -43,7 +43,7 @@ pub use declare::{fields, messages};
 pub use declare::{has_payload, layout_of, wire};
 pub(crate) use late::Valued;
 pub use late::{Late, Length};
-pub use layouts::{Address, ChecksumBefore, ChecksumBehind, List, Own, Rest, Summed, take_items};
+pub use layouts::{Address, ChecksumBefore, ChecksumBehind, List, Own, Summed, ToEnd, take_items};
 pub(crate) use layouts::{check_room, take_count};
 
 /// The form in bytes of a `T`: of the type itself, or as a layout gives it to others.
