@@ -372,7 +372,7 @@ mod tests {
         for node in 1..3 {
             let mut own = Ledger::new(&plan(), false);
             (0..3).for_each(|_| reported(&mut own, node, 0, 1, Way::Direct));
-            own.corrupt(format!("{node} was told other bytes"));
+            own.corrupt(format!("{node} delivered other bytes"));
             // That a packet that came is said to be lost is wrong, and nothing was corrupt.
             own.lost(NodeId(node), (GroupId(0), NodeId(0)), 1..2);
             assert_eq!(own.corrupt, 3);

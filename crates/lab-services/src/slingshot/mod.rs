@@ -32,7 +32,7 @@ use paceline_sim::Codec;
 pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
 pub use overlap::Overlap;
-pub use peer::{Kind, Timely, Told};
+pub use peer::{Kind, PacketEvent, Timely};
 pub use plan::{Plan, Spacing};
 pub use run::{run, serve};
 pub use scenario::Settings;

@@ -37,7 +37,7 @@ pub fn multicast(group: GroupId, payload: Payload) -> Command {
 pub fn packet_event(event: &Event) -> PacketEvent<'_> {
     match event {
         Event::Delivered { sender, payload, how, is_late, .. } => {
-            Told::Packet { sender: *sender, payload, way: how.way(), is_late: *is_late }
+            PacketEvent::Packet { sender: *sender, payload, way: how.way(), is_late: *is_late }
         }
         Event::Lost { group, sender, first, end, .. } => {
             PacketEvent::Lost { group: *group, sender: *sender, seqs: *first..*end }

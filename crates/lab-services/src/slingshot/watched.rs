@@ -7,7 +7,7 @@ use paceline_proto::core::{Context, Counters, GroupId, NodeId, Outbox, PeerState
 use paceline_proto::slingshot::Command;
 use paceline_proto::slingshot::flow::Way;
 
-use super::peer::{Kind, Timely, Told};
+use super::peer::{Kind, PacketEvent, Timely};
 
 /// A member, and what reaches it from the senders.
 pub struct Watched<P: Protocol> {
