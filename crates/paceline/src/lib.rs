@@ -108,7 +108,6 @@ mod join_error;
 mod joining;
 mod member;
 pub mod multicast;
-pub mod named;
 mod reader;
 pub mod walks;
 
@@ -125,6 +124,7 @@ pub use member::MemberHandle;
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
 pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 
+pub use paceline_named as named;
 pub use paceline_net as net;
 pub use paceline_net::{Closed, Stats};
 pub use paceline_proto as proto;

@@ -3,9 +3,9 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use paceline::named::{AddressRange, FaceConfig, Forwarder, Interest, Name, Serving};
-use paceline::proto::core::encode_to_bytes;
-use paceline::proto::ndn::Packet;
+use paceline_named::{AddressRange, FaceConfig, Forwarder, Interest, Name, Serving};
+use paceline_proto::core::encode_to_bytes;
+use paceline_proto::ndn::Packet;
 
 /// Longer than anything here takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::named::{
+use paceline_named::{
     Data, FaceConfig, FetchError, Forwarder, Interest, Name, Signer, UndecodedFrom,
 };
-use paceline::proto::core::{DecodeError, Payload, Rng, decode_exact, encode_to_bytes};
-use paceline::proto::ndn::{Body, Fragment, Header, Meta, Packet};
+use paceline_proto::core::{DecodeError, Payload, Rng, decode_exact, encode_to_bytes};
+use paceline_proto::ndn::{Body, Fragment, Header, Meta, Packet};
 
 /// ndnd's default.
 const MTU: usize = 1_420;

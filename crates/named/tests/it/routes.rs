@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::named::{FaceConfig, Fetch, Fetched, Forwarder, Name, Pace, Strategy, Whole};
-use paceline::proto::core::decode_exact;
-use paceline::proto::ndn::{Body, Packet};
+use paceline_named::{FaceConfig, Fetch, Fetched, Forwarder, Name, Pace, Strategy, Whole};
+use paceline_proto::core::decode_exact;
+use paceline_proto::ndn::{Body, Packet};
 
 const FAST: u64 = 400_000_000;
 
@@ -16,7 +16,7 @@ fn name(uri: &str) -> Name {
 }
 
 fn noise(bytes: usize) -> Vec<u8> {
-    let mut rng = paceline::proto::core::Rng::new(7, 0);
+    let mut rng = paceline_proto::core::Rng::new(7, 0);
     (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).take(bytes).collect()
 }
 
@@ -26,7 +26,7 @@ fn folder(content: &[u8]) -> tempfile::TempDir {
     folder
 }
 
-fn open() -> paceline::named::ForwarderBuilder {
+fn open() -> paceline_named::ForwarderBuilder {
     Forwarder::builder().strangers(FaceConfig::default())
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use paceline::named::{
+use paceline_named::{
     FaceConfig, Fetch, FetchError, Fetched, Forwarder, ForwarderError, Multipath, Name, Pace,
     PathLabel, RegisterError, Serve, ServeError, Serving, Trust, Whole,
 };
@@ -19,7 +19,7 @@ fn name(uri: &str) -> Name {
 
 /// Bytes that look like nothing else, the same each time.
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {
-    let mut rng = paceline::proto::core::Rng::new(seed, 0);
+    let mut rng = paceline_proto::core::Rng::new(seed, 0);
     (0..bytes.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).take(bytes).collect()
 }
 

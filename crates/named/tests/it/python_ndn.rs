@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use paceline::proto::core::{Payload, decode_exact, encode_to_bytes};
-use paceline::proto::ndn::{
+use paceline_proto::core::{Payload, decode_exact, encode_to_bytes};
+use paceline_proto::ndn::{
     Body, Class, Data, Header, Interest, Meta, NackReason, Name, Packet, Signer, Token, Trust,
 };
 use serde_json::Value;

@@ -3,7 +3,7 @@
 //! A [`Forwarder`] is a UDP socket with faces (the addresses of its neighbours) and routes (the
 //! faces that lead to names with a prefix). It speaks NDN, so other NDN programs can be its
 //! neighbours. Each face of known rate stamps the rate of a flow on the Data that passes, and
-//! consumers fetch at exactly that rate: [`crate::proto::mircc`].
+//! consumers fetch at exactly that rate: [`paceline_proto::mircc`].
 //!
 //! [`Forwarder::serve`] publishes the files of a folder, [`Forwarder::fetch`] gets one,
 //! [`Forwarder::ping`] and [`Forwarder::trace`] examine the paths. Any forwarder does all of these,
@@ -24,6 +24,7 @@
 //! [`ForwarderBuilder::insecure_plaintext`] says otherwise. Beyond loopback it sends strangers at
 //! most three times the bytes received from them, since their addresses may be forged, unless
 //! [`ForwarderBuilder::faces_allowed`] names their range.
+#![forbid(unsafe_code)]
 
 mod builder;
 mod control;
