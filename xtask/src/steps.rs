@@ -85,7 +85,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "typos",
         what: "spelling of sources and docs, by typos",
-        budget_s: 20,
+        budget_s: 30,
         run: Run::Call(|| Tally::one(spelling::check())),
     },
     Step {
