@@ -1,6 +1,6 @@
 //! Records: versions, room, copies and removals.
 
-use super::super::super::store::Accepted;
+use super::super::super::storage::store::Accepted;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);

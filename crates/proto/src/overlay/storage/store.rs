@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Key;
-use super::record::{Record, Stamp, Version};
 use crate::core::{Instant, Payload};
+use crate::overlay::Key;
+use crate::overlay::record::{Record, Stamp, Version};
 
 /// What a node stores: records with an age, each for a time.
 #[derive(Clone, Debug, Default)]
@@ -27,14 +27,14 @@ pub struct Held {
     /// The value; `None` if it was removed.
     pub value: Option<Payload>,
     // The neighbourhood in which all other replicas confirmed to hold it; 0 for none.
-    pub(super) settled_in: u64,
+    pub(in crate::overlay) settled_in: u64,
     // When it was stored here.
-    pub(super) stored_at: Instant,
+    pub(in crate::overlay) stored_at: Instant,
 }
 
 /// What became of a record that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Accepted {
+pub(in crate::overlay) enum Accepted {
     /// It is stored.
     New,
     /// It was stored before.
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// Stores a record unless there is a newer one, or no room.
-    pub(super) fn accept(
+    pub(in crate::overlay) fn accept(
         &mut self,
         record: &Record,
         now: Instant,
@@ -120,7 +120,7 @@ impl Store {
 
     /// Removes the record under a key if its version is at most `version`; false if there is no
     /// such record.
-    pub(super) fn drop_record(&mut self, key: Key, version: Version) -> bool {
+    pub(in crate::overlay) fn drop_record(&mut self, key: Key, version: Version) -> bool {
         match self.records.get(&key) {
             Some(held) if held.stamp.version <= version => {
                 let held = self.records.remove(&key).expect("just seen");
@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// Others hold it too, as long as the neighbourhood is this one.
-    pub(super) fn settle(&mut self, key: Key, version: Version, neighbourhood: u64) {
+    pub(in crate::overlay) fn settle(&mut self, key: Key, version: Version, neighbourhood: u64) {
         if let Some(held) = self.records.get_mut(&key)
             && held.stamp.version == version
         {
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// The record as it is sent to others.
-    pub(super) fn record(&self, key: Key, now: Instant) -> Option<Record> {
+    pub(in crate::overlay) fn record(&self, key: Key, now: Instant) -> Option<Record> {
         let held = self.get(key, now)?;
         let lifetime = held.expires_at.since(now).as_millis();
         Some(Record {
@@ -155,7 +155,7 @@ impl Store {
 
     /// Keys and ages of up to `count` records from `from` on, and where the next go on; `None`
     /// after the last.
-    pub(super) fn page(
+    pub(in crate::overlay) fn page(
         &self,
         from: Option<Key>,
         count: usize,
@@ -173,7 +173,12 @@ impl Store {
     }
 
     /// Erases expired records among the next `count` records; calls `erased` for each.
-    pub(super) fn sweep(&mut self, count: usize, now: Instant, mut erased: impl FnMut(Key)) {
+    pub(in crate::overlay) fn sweep(
+        &mut self,
+        count: usize,
+        now: Instant,
+        mut erased: impl FnMut(Key),
+    ) {
         let from = self.swept.unwrap_or(Key::ZERO);
         let mut range = self.records.range(from..);
         let mut expired = Vec::new();

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bundle::pieces;
-use super::command::{Event, Outcome, Style};
-use super::counters;
-use super::exchange::Cause;
-use super::message::Body;
-use super::record::{CopyAnswer, ITEMS_MAX, Record, Version};
-use super::relay::list_bytes_max;
 use super::replicate::copy_pieces;
-use super::request::{Kind, Owner};
-use super::{Cx, Overlay};
-use super::{Hop, Key, Step};
 use crate::core::{Instant, NodeId, mix};
+use crate::overlay::bundle::pieces;
+use crate::overlay::command::{Event, Outcome, Style};
+use crate::overlay::counters;
+use crate::overlay::exchange::Cause;
+use crate::overlay::message::Body;
+use crate::overlay::record::{CopyAnswer, ITEMS_MAX, Record, Version};
+use crate::overlay::relay::list_bytes_max;
+use crate::overlay::request::{Kind, Owner};
+use crate::overlay::{Cx, Overlay};
+use crate::overlay::{Hop, Key, Step};
 
 /// Records compared at a time, and how many times in one turn.
 const PAGE: usize = ITEMS_MAX;
@@ -29,7 +29,7 @@ const ENTRY_BYTES: usize = Key::BYTES + 12;
 
 /// Progress of the comparison.
 #[derive(Debug, Default)]
-pub(super) struct Sync {
+pub(in crate::overlay) struct Sync {
     // Where the next page begins.
     cursor: Option<Key>,
     begun_at: Option<Instant>,
@@ -44,19 +44,19 @@ pub(super) struct Sync {
 
 impl Sync {
     /// Something changed: compare soon.
-    pub(super) fn hurry(&mut self) {
+    pub(in crate::overlay) fn hurry(&mut self) {
         self.is_hurried = true;
     }
 
     /// True if all was compared since then, and nothing was missing.
-    pub(super) fn is_done_since(&self, at: Instant) -> bool {
+    pub(in crate::overlay) fn is_done_since(&self, at: Instant) -> bool {
         self.cursor.is_none() && !self.is_hurried && self.begun_at.is_some_and(|begun| begun > at)
     }
 }
 
 impl Overlay {
     /// Compares some pages, if it is time.
-    pub(super) fn sync(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::overlay) fn sync(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
         // Notice a change of neighbours when it happens, not at the next request.
         self.look_around(cx);
@@ -116,7 +116,7 @@ impl Overlay {
     }
 
     /// The neighbours are known to be the right ones: they need no time to settle.
-    pub(super) fn trust_neighbours(&mut self, cx: &Cx<'_>) {
+    pub(in crate::overlay) fn trust_neighbours(&mut self, cx: &Cx<'_>) {
         self.look_around(cx);
         self.state().sync.changed_at = None;
     }
@@ -124,7 +124,7 @@ impl Overlay {
     /// True if the neighbours have been the same for as long as it takes to notice that one is gone
     /// and to set that right. Before that, a key without a record here may belong to a node between
     /// that this one does not know yet.
-    pub(super) fn is_settled(&mut self, cx: &Cx<'_>) -> bool {
+    pub(in crate::overlay) fn is_settled(&mut self, cx: &Cx<'_>) -> bool {
         if cx.shared.upkeep_every.is_none() {
             return true;
         }
@@ -136,7 +136,7 @@ impl Overlay {
     }
 
     /// How long neighbours must stay the same to count as the right ones.
-    pub(super) fn settle_after(&self, cx: &Cx<'_>) -> Duration {
+    pub(in crate::overlay) fn settle_after(&self, cx: &Cx<'_>) -> Duration {
         3 * cx.shared.upkeep_every.unwrap_or_default() + 8 * self.patience(cx.shared)
     }
 
@@ -175,7 +175,11 @@ impl Overlay {
     }
 
     /// The nodes responsible for records that this one holds.
-    pub(super) fn owners_found(&mut self, cx: &mut Cx<'_>, outcomes: &[(Key, Outcome)]) {
+    pub(in crate::overlay) fn owners_found(
+        &mut self,
+        cx: &mut Cx<'_>,
+        outcomes: &[(Key, Outcome)],
+    ) {
         let mut by_node: BTreeMap<NodeId, Vec<(Key, Version)>> = BTreeMap::new();
         for (key, outcome) in outcomes {
             let held = self.store.as_ref().and_then(|store| store.get(*key, cx.now));
@@ -205,7 +209,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn receive_summary(
+    pub(in crate::overlay) fn receive_summary(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -238,7 +242,7 @@ impl Overlay {
         self.send(cx, from, Body::SummaryReply { exchange, lacking, newer, surplus });
     }
 
-    pub(super) fn receive_summary_reply(
+    pub(in crate::overlay) fn receive_summary_reply(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -286,7 +290,7 @@ impl Overlay {
     }
 
     /// Answers to copies that were sent by comparing.
-    pub(super) fn copies_held(
+    pub(in crate::overlay) fn copies_held(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -340,7 +344,7 @@ impl Overlay {
     }
 
     /// One more round of handing over, for a node that leaves, unless one is under way.
-    pub(super) fn hand_over(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::overlay) fn hand_over(&mut self, cx: &mut Cx<'_>) {
         let is_waiting = self.exchanges.iter().any(|(_, exchange)| exchange.cause == Cause::Sync);
         let is_seeking = self.state_if_any().is_some_and(|state| {
             state.requests.iter().any(|(_, request)| request.owner == Owner::Sync)

@@ -1,25 +1,25 @@
 //! Persistence: the node hands records to the application, which reports how many are on disk.
 //!
-//! Where acknowledgements wait for the disk ([`Config::with_awaits_disk`](super::Config)), a node
+//! Where acknowledgements wait for the disk ([`Config::with_awaits_disk`](crate::overlay::Config)), a node
 //! answers for records only once all records handed over before are on disk. The application writes
 //! all queued records in one batch, so that one disk synchronisation serves many writes.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::command::Event;
-use super::counters;
-use super::message::Body;
-use super::record::{CopyAnswer, Record};
 use super::replicate::{Job, WriteJob};
-use super::{Cx, Overlay};
 use crate::core::NodeId;
+use crate::overlay::command::Event;
+use crate::overlay::counters;
+use crate::overlay::message::Body;
+use crate::overlay::record::{CopyAnswer, Record};
+use crate::overlay::{Cx, Overlay};
 
 /// Answers that may wait for the disk. Beyond this limit none is sent, and the requester retries.
 const HELD_BACK_MAX: usize = 65_536;
 
 /// Progress of writing to disk.
 #[derive(Debug, Default)]
-pub(super) struct Persisting {
+pub(in crate::overlay) struct Persisting {
     // The number of records handed to the application, and how many of them are on disk.
     handed_over: u64,
     done: u64,
@@ -40,7 +40,7 @@ enum HeldBack {
 
 impl Persisting {
     /// Drops the answers that wait for the disk.
-    pub(super) fn drop_answers(&mut self) {
+    pub(in crate::overlay) fn drop_answers(&mut self) {
         self.held_back.clear();
         self.copied.clear();
     }
@@ -66,7 +66,7 @@ impl Persisting {
 
 impl Overlay {
     /// Tells the application to write a record to disk.
-    pub(super) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
+    pub(in crate::overlay) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
         let persisting = &mut self.state().persisting;
         persisting.handed_over += 1;
         let number = persisting.handed_over;
@@ -81,7 +81,7 @@ impl Overlay {
     }
 
     /// Answers a node that gave copies, once they are on disk if need be.
-    pub(super) fn answer_copies(
+    pub(in crate::overlay) fn answer_copies(
         &mut self,
         cx: &mut Cx<'_>,
         to: NodeId,
@@ -103,7 +103,7 @@ impl Overlay {
     }
 
     /// Ends a write whose copies are where they belong, once it is on this node's disk too.
-    pub(super) fn end_write_on_disk(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
+    pub(in crate::overlay) fn end_write_on_disk(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
         if !self.is_behind(cx) {
             return self.end_write(cx, job);
         }
@@ -113,7 +113,7 @@ impl Overlay {
     }
 
     /// All records up to this number are on disk.
-    pub(super) fn persisted(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub(in crate::overlay) fn persisted(&mut self, cx: &mut Cx<'_>, number: u64) {
         let persisting = &mut self.state().persisting;
         persisting.done = persisting.done.max(number.min(persisting.handed_over));
         let done = persisting.done;

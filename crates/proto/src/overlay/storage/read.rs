@@ -1,21 +1,21 @@
 //! Reads: from the records stored here, or else from other replicas.
 
-use super::Key;
-use super::counters;
-use super::exchange::Cause;
-use super::message::{Body, Purpose};
 use super::read_job::ReadJob;
-use super::record::{Answer, MESSAGE_BYTES_MAX, Record};
 use super::replicate::{COPY_HEAD_BYTES, Job, ROUNDS_MAX};
 use super::store::Accepted;
-use super::{Cx, Overlay};
 use crate::core::NodeId;
 use crate::core::field::Valued;
+use crate::overlay::Key;
+use crate::overlay::counters;
+use crate::overlay::exchange::Cause;
+use crate::overlay::message::{Body, Purpose};
+use crate::overlay::record::{Answer, MESSAGE_BYTES_MAX, Record};
+use crate::overlay::{Cx, Overlay};
 
 impl Overlay {
     /// Reads keys that this node is responsible for. Keys that it must request from other replicas
     /// are not among the answers; they follow in results.
-    pub(super) fn read(
+    pub(in crate::overlay) fn read(
         &mut self,
         cx: &mut Cx<'_>,
         initiator: NodeId,
@@ -73,7 +73,7 @@ impl Overlay {
     }
 
     /// Asks the replicas that were not asked yet. The job ends if there are none.
-    pub(super) fn ask_replicas(&mut self, cx: &mut Cx<'_>, name: u32) {
+    pub(in crate::overlay) fn ask_replicas(&mut self, cx: &mut Cx<'_>, name: u32) {
         let Some(Job::Read(mut job)) = self.state().jobs.get(name).cloned() else {
             return;
         };
@@ -126,7 +126,7 @@ impl Overlay {
         self.give_results(cx, job.initiator, job.tag, &Purpose::Get, answers, None);
     }
 
-    pub(super) fn receive_fetch(
+    pub(in crate::overlay) fn receive_fetch(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -149,7 +149,7 @@ impl Overlay {
         self.send(cx, from, Body::Fetched { exchange, records, is_whole });
     }
 
-    pub(super) fn receive_fetched(
+    pub(in crate::overlay) fn receive_fetched(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,

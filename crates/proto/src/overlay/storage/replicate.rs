@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use super::bundle::pieces;
-use super::config::TOMBSTONE_LIFETIME;
-use super::counters;
-use super::exchange::Cause;
-use super::message::Body;
 use super::read_job::ReadJob;
-use super::record::{
-    CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
-};
-use super::relay::list_bytes_max;
 use super::store::Accepted;
-use super::{Cx, Overlay};
-use super::{Hop, Key, Step};
 use crate::core::field::Valued;
 use crate::core::{NodeId, Payload};
+use crate::overlay::bundle::pieces;
+use crate::overlay::config::TOMBSTONE_LIFETIME;
+use crate::overlay::counters;
+use crate::overlay::exchange::Cause;
+use crate::overlay::message::Body;
+use crate::overlay::record::{
+    CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
+};
+use crate::overlay::relay::list_bytes_max;
+use crate::overlay::{Cx, Overlay};
+use crate::overlay::{Hop, Key, Step};
 
 /// Rounds of asking replicas before a job ends as it stands.
-pub(super) const ROUNDS_MAX: u8 = 4;
+pub(in crate::overlay) const ROUNDS_MAX: u8 = 4;
 /// The version count up to which a node accepts others' versions unconditionally. Counts grow by
 /// about 16 per write, so none gets there in decades.
 const COUNT_TRUSTED_MAX: u64 = 1 << 48;
@@ -27,18 +27,18 @@ const COUNT_TRUSTED_MAX: u64 = 1 << 48;
 /// one, to bring a key to where no write can follow.
 const COUNT_LEAD_MAX: u64 = 1 << 32;
 /// Bytes of a list of records besides the records, at most.
-pub(super) const COPY_HEAD_BYTES: usize = 320;
+pub(in crate::overlay) const COPY_HEAD_BYTES: usize = 320;
 
 /// Something done for a requester, with the help of others.
 #[derive(Clone, Debug)]
-pub(super) enum Job {
+pub(in crate::overlay) enum Job {
     Write(WriteJob),
     Read(ReadJob),
 }
 
 /// Items that are being written.
 #[derive(Clone, Debug)]
-pub(super) struct WriteJob {
+pub(in crate::overlay) struct WriteJob {
     // The writer, and its number; if the writer is this node, the number of its request.
     from: NodeId,
     exchange: u32,
@@ -66,7 +66,7 @@ impl Writing {
 impl Overlay {
     /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
     /// the table knows.
-    pub(super) fn other_replicas(&self, cx: &Cx<'_>, key: Key) -> Vec<NodeId> {
+    pub(in crate::overlay) fn other_replicas(&self, cx: &Cx<'_>, key: Key) -> Vec<NodeId> {
         let mut nodes = Vec::new();
         if cx.shared.copies() > 1 {
             self.router.replicas(key, cx.shared.copies(), &mut nodes);
@@ -76,7 +76,7 @@ impl Overlay {
     }
 
     /// Stores a record, and tells the application what to write to disk.
-    pub(super) fn keep(&mut self, cx: &mut Cx<'_>, record: &Record) -> Accepted {
+    pub(in crate::overlay) fn keep(&mut self, cx: &mut Cx<'_>, record: &Record) -> Accepted {
         let (now, config) = (cx.now, cx.shared);
         let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
         let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
@@ -92,7 +92,7 @@ impl Overlay {
 
     /// Writes items that this node is responsible for. The answer waits for the replicas.
     #[allow(clippy::too_many_arguments, reason = "all that a write is made of")]
-    pub(super) fn receive_put(
+    pub(in crate::overlay) fn receive_put(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -238,7 +238,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn end_write(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
+    pub(in crate::overlay) fn end_write(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
         let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
         self.give_put_answers(cx, job.from, job.exchange, answers);
     }
@@ -258,7 +258,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn receive_copy(
+    pub(in crate::overlay) fn receive_copy(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -285,7 +285,7 @@ impl Overlay {
     }
 
     /// True if a peer may send this record.
-    pub(super) fn is_sound(&self, cx: &mut Cx<'_>, record: &Record) -> bool {
+    pub(in crate::overlay) fn is_sound(&self, cx: &mut Cx<'_>, record: &Record) -> bool {
         let max = cx.shared.lifetime_max.max(TOMBSTONE_LIFETIME).as_millis() as u32;
         let length = record.value.as_ref().map_or(0, Payload::len);
         let held = self.store().and_then(|store| store.get(record.key, cx.now));
@@ -304,7 +304,7 @@ impl Overlay {
         nodes.contains(&cx.node)
     }
 
-    pub(super) fn receive_copy_reply(
+    pub(in crate::overlay) fn receive_copy_reply(
         &mut self,
         cx: &mut Cx<'_>,
         from: NodeId,
@@ -386,7 +386,13 @@ impl Overlay {
     }
 
     /// A replica did not answer, and counts as failed.
-    pub(super) fn copy_unanswered(&mut self, cx: &mut Cx<'_>, name: u32, _: NodeId, body: &Body) {
+    pub(in crate::overlay) fn copy_unanswered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: u32,
+        _: NodeId,
+        body: &Body,
+    ) {
         match (self.state().jobs.get_mut(name), body) {
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
@@ -406,7 +412,7 @@ impl Overlay {
     }
 
     /// Takes back what the application kept on disk.
-    pub(super) fn restore(&mut self, cx: &mut Cx<'_>, records: Vec<Record>) {
+    pub(in crate::overlay) fn restore(&mut self, cx: &mut Cx<'_>, records: Vec<Record>) {
         let (now, config) = (cx.now, cx.shared);
         for record in records {
             if self.is_sound(cx, &record) {
@@ -422,7 +428,7 @@ impl Overlay {
 }
 
 /// Ranges of records that each fit a message.
-pub(super) fn copy_pieces(
+pub(in crate::overlay) fn copy_pieces(
     cx: &Cx<'_>,
     records: &[Record],
 ) -> impl Iterator<Item = std::ops::Range<usize>> {

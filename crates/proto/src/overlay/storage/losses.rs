@@ -19,14 +19,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::command::Role;
-use super::counters;
-use super::message::Body;
-use super::record::{Answer, MISSING_MAX};
-use super::router::{keep_distinct, keep_least};
-use super::{Cx, Overlay};
-use super::{Hop, Key, RouterAction, TableQuery};
 use crate::core::{Instant, NodeId};
+use crate::overlay::command::Role;
+use crate::overlay::counters;
+use crate::overlay::message::Body;
+use crate::overlay::record::{Answer, MISSING_MAX};
+use crate::overlay::router::{keep_distinct, keep_least};
+use crate::overlay::{Cx, Overlay};
+use crate::overlay::{Hop, Key, RouterAction, TableQuery};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
 const LOSSES_MAX: usize = 1024;
@@ -41,7 +41,7 @@ const fn nodes_around(copies: usize) -> usize {
 
 /// Nodes that failed and may hold the only copies of a record.
 #[derive(Debug, Default)]
-pub(super) struct Losses {
+pub(in crate::overlay) struct Losses {
     lost: BTreeMap<NodeId, Loss>,
     last_at: Instant,
     // The last failure after which this node checked whether others failed with it.
@@ -118,22 +118,22 @@ impl Loss {
 
 impl Losses {
     /// The node, which joins, holds its part from this time on.
-    pub(super) fn hold_all_from(&mut self, whole_from: Instant) {
+    pub(in crate::overlay) fn hold_all_from(&mut self, whole_from: Instant) {
         self.whole_from = whole_from;
     }
 
     /// True if the node failed and is not made up for.
-    pub(super) fn contains(&self, node: NodeId) -> bool {
+    pub(in crate::overlay) fn contains(&self, node: NodeId) -> bool {
         self.lost.contains_key(&node)
     }
 
     /// True if the node failed, or said goodbye, and has not answered since.
-    pub(super) fn is_silent(&self, node: NodeId) -> bool {
+    pub(in crate::overlay) fn is_silent(&self, node: NodeId) -> bool {
         self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none()) || self.left.contains(node)
     }
 
     /// Another member has these nodes in its table.
-    pub(super) fn note_named(&mut self, nodes: &[NodeId], now: Instant) {
+    pub(in crate::overlay) fn note_named(&mut self, nodes: &[NodeId], now: Instant) {
         for node in nodes {
             if let Some(loss) = self.lost.get_mut(node) {
                 loss.named_at = Some(now);
@@ -186,7 +186,7 @@ impl Losses {
 
     /// The node answers, but is not a member, or not yet again: it comes back empty. Other nodes
     /// hold copies of its records, or the records are lost.
-    pub(super) fn find_empty(&mut self, node: NodeId, now: Instant) {
+    pub(in crate::overlay) fn find_empty(&mut self, node: NodeId, now: Instant) {
         self.find(node, now);
         match self.lost.get_mut(&node) {
             Some(loss) => loss.is_empty = true,
@@ -209,7 +209,7 @@ impl Losses {
 
     /// The node said goodbye. This node does not take it in again before it has answered a ping:
     /// a stranger that alternates `Notify` and `Goodbye` would enter the table each time.
-    pub(super) fn leave(&mut self, node: NodeId, now: Instant) {
+    pub(in crate::overlay) fn leave(&mut self, node: NodeId, now: Instant) {
         self.forgive(node, now);
         self.left.note(node, now);
     }
@@ -245,7 +245,7 @@ impl Losses {
 
 impl Overlay {
     /// A node no longer answers.
-    pub(super) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub(in crate::overlay) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
         if is_looked_after && node != cx.node && self.state().losses.note(node, now) {
             cx.count(counters::LOST, 1);
@@ -253,21 +253,21 @@ impl Overlay {
     }
 
     /// A node was heard from.
-    pub(super) fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
+    pub(in crate::overlay) fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
         if self.state_if_any().is_some() {
             self.state().losses.find(node, cx.now);
         }
     }
 
     /// The asking node is not a member: if it is known to have failed, it has restarted.
-    pub(super) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
+    pub(in crate::overlay) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
         if self.state_if_any().is_some_and(|state| state.losses.contains(node)) {
             self.state().losses.find_empty(node, cx.now);
         }
     }
 
     /// The least time until other nodes have copies of a failed node's records.
-    pub(super) fn repair_after(&self, cx: &Cx<'_>) -> Duration {
+    pub(in crate::overlay) fn repair_after(&self, cx: &Cx<'_>) -> Duration {
         4 * self.settle_after(cx) + 4 * cx.shared.sync_every
     }
 
@@ -278,12 +278,17 @@ impl Overlay {
         lost.filter(|(_, loss)| !loss.is_empty).map(|(&node, _)| node)
     }
 
-    pub(super) fn losses(&self) -> usize {
+    pub(in crate::overlay) fn losses(&self) -> usize {
         self.state_if_any().map_or(0, |state| state.losses.lost.len())
     }
 
     /// The answer for a key of this node without a record.
-    pub(super) fn nothing_under(&self, cx: &mut Cx<'_>, key: Key, is_settled: bool) -> Answer {
+    pub(in crate::overlay) fn nothing_under(
+        &self,
+        cx: &mut Cx<'_>,
+        key: Key,
+        is_settled: bool,
+    ) -> Answer {
         if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
             return Answer::Absent;
         }
@@ -294,7 +299,7 @@ impl Overlay {
     /// The answer for a removed key of this node. If this node accepted the removal, a node that
     /// may hold the only copy has another value only if it failed or came back since. The tombstone
     /// of a removal that another node accepted may be of any age.
-    pub(super) fn removed_under(&self, cx: &mut Cx<'_>, key: Key) -> Answer {
+    pub(in crate::overlay) fn removed_under(&self, cx: &mut Cx<'_>, key: Key) -> Answer {
         let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
         let own = held.filter(|held| held.stamp.version.by == cx.node.0);
         let since = own.map_or(Instant::ZERO, |held| held.stored_at);
@@ -381,7 +386,7 @@ impl Overlay {
 
     /// True if others reach a node that is nearer to the key and does not answer this one. This
     /// node does not know what they write there, and they would not find what this node writes.
-    pub(super) fn is_contested(&self, cx: &Cx<'_>, key: Key) -> bool {
+    pub(in crate::overlay) fn is_contested(&self, cx: &Cx<'_>, key: Key) -> bool {
         let (space, own) =
             (cx.shared.space, cx.shared.algorithm.distance(key, cx.shared.space.key(cx.node)));
         let is_nearer = |node: &NodeId| cx.shared.algorithm.distance(key, space.key(*node)) < own;
@@ -400,7 +405,7 @@ impl Overlay {
     }
 
     /// True if `copies` is fewer than a record must have, because nodes failed that are not back.
-    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
+    pub(in crate::overlay) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
         let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
@@ -408,7 +413,7 @@ impl Overlay {
     }
 
     /// Forgets failures that no longer matter.
-    pub(super) fn review_losses(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::overlay) fn review_losses(&mut self, cx: &mut Cx<'_>) {
         if self.state_if_any().is_none_or(|state| state.losses.is_empty()) {
             return;
         }
@@ -492,7 +497,7 @@ impl Overlay {
     }
 
     /// Sends a node the list of missing nodes, those nearest to it first.
-    pub(super) fn tell_missing(&self, cx: &mut Cx<'_>, to: NodeId) {
+    pub(in crate::overlay) fn tell_missing(&self, cx: &mut Cx<'_>, to: NodeId) {
         if self.losses() == 0 {
             return;
         }
@@ -514,7 +519,12 @@ impl Overlay {
     }
 
     /// A neighbour misses nodes. Those near this one concern it too, and it looks for them itself.
-    pub(super) fn receive_missing(&mut self, cx: &mut Cx<'_>, from: NodeId, nodes: &[NodeId]) {
+    pub(in crate::overlay) fn receive_missing(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        nodes: &[NodeId],
+    ) {
         if !matches!(self.role, Role::Member | Role::Joining) {
             return;
         }
@@ -542,7 +552,7 @@ impl Overlay {
 
     /// The operator declares that failed nodes will not return, and that the stored records are all
     /// that remain.
-    pub(super) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
+    pub(in crate::overlay) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
         let losses = &mut self.state().losses;
         let lost: Vec<NodeId> = losses.nodes().collect();
         losses.retire(&lost, cx.now);
