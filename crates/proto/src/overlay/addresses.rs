@@ -123,7 +123,8 @@ impl Overlay {
     /// is the most likely to be out of date.
     pub(super) fn review_addresses(&mut self, cx: &mut Cx<'_>, mut table: Vec<NodeId>) {
         let now = cx.now;
-        let LazyState { address, addresses, losses, upkeep, .. } = self.state();
+        let LazyState { address, addresses, upkeep, .. } =
+            self.state.get_or_insert_default().as_mut();
         if address.is_empty() {
             return;
         }
@@ -131,7 +132,7 @@ impl Overlay {
         addresses.retain(|node, known| {
             let is_of_use = || {
                 table.binary_search(node).is_ok()
-                    || losses.contains(*node)
+                    || self.storage.is_missed(*node)
                     || upkeep.is_looking_for(*node)
             };
             now.since(known.said_at) < KEPT || is_of_use()

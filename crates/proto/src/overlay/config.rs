@@ -4,6 +4,7 @@ use super::record::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
 use super::{Algorithm, Router, Shape, Space};
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
 use crate::core::{ConfigError, NodeId};
+use crate::parts::rtt::Rtt;
 
 /// Whether a node pings the least recently heard node of a full part of its table when it learns of
 /// another node that fits there.
@@ -106,7 +107,7 @@ knobs! {
 /// The longest lifetime: milliseconds on the wire take four bytes.
 const LIFETIME_MAX: Duration = Duration::from_millis(u32::MAX as u64);
 /// The shortest wait for the answer of one node, where answers tell how long it is.
-pub(super) const ACK_AFTER_MIN: Duration = Duration::from_millis(50);
+const ACK_AFTER_MIN: Duration = Duration::from_millis(50);
 /// How often a message is sent to a node that does not answer before the node counts as failed.
 pub(super) const SENDS: u8 = 3;
 /// How many nodes are tried in the place of a failed one.
@@ -159,6 +160,11 @@ impl Config {
     /// Sizes of routing tables.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// How long to wait for the answer of one node.
+    pub(super) fn patience(&self, rtt: &Rtt<1_000>) -> Duration {
+        self.ack_after.unwrap_or_else(|| rtt.timeout(ACK_AFTER_MIN, self.ack_after_max))
     }
 
     /// Where nodes lie.

@@ -12,7 +12,8 @@
 //!   responsible.
 //! - The [`Oracle`] gives the responsible nodes that correct tables lead to.
 //!
-//! An [`Overlay`] is a node: it sends, waits, stores, and looks after its router's table.
+//! An [`Overlay`] is a node: a router, the look-ups of its application, and storage. It sends, waits
+//! for answers, looks after its router's table, and carries out what storage asks for.
 //!
 //! # Collective forwarding
 //!
@@ -30,10 +31,11 @@
 //!
 //! # Storage
 //!
-//! The node that is responsible for a key gives its record a version, stores it, and answers once
-//! the other replicas hold copies. Replicas compare versions periodically, to restore copies after
-//! failures and to move them to nodes that became responsible. A removed record leaves a tombstone
-//! for a while, so that no old copy revives it.
+//! Storage is a state machine of its own, in the folder `storage`, with a narrow interface to
+//! routing. The node that is responsible for a key gives its record a version, stores it, and
+//! answers once the other replicas hold copies. Replicas compare versions periodically, to restore
+//! copies after failures and to move them to nodes that became responsible. A removed record leaves
+//! a tombstone for a while, so that no old copy revives it.
 
 mod act;
 mod addresses;
@@ -46,6 +48,7 @@ mod command;
 mod config;
 pub mod counters;
 mod exchange;
+mod host;
 mod kademlia;
 mod key;
 mod koorde;
@@ -80,14 +83,11 @@ use crate::core::{
 };
 use crate::parts::rtt::Rtt;
 use addresses::Whereabouts;
-use config::{ACK_AFTER_MIN, SENDS};
+use config::SENDS;
 use exchange::{Cause, Exchange, Numbered, Trail};
 use ranges::Ranges;
 use request::{Owner, Request};
-use storage::losses::Losses;
-use storage::persist::Persisting;
-use storage::replicate::Job;
-use storage::sync::Sync;
+use storage::Storage;
 use upkeep::{Joining, Upkeep};
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
@@ -110,7 +110,7 @@ pub use record::{
 pub use router::{Hop, Router, RouterAction, Step, TableQuery};
 use router::{keep_distinct, keep_nearest};
 pub use shape::Shape;
-pub use storage::store::{Held, Store};
+pub use storage::{Held, Store};
 pub use tapestry::Tapestry;
 pub use walk::Walk;
 
@@ -122,7 +122,7 @@ pub struct Overlay {
     rtt: Rtt<1_000>,
     exchanges: Numbered<Exchange>,
     recent: Option<Box<Recent>>,
-    store: Option<Box<Store>>,
+    storage: Storage,
     state: Option<Box<LazyState>>,
 }
 
@@ -130,16 +130,12 @@ pub struct Overlay {
 #[derive(Default)]
 struct LazyState {
     pub requests: Numbered<Request>,
-    pub jobs: Numbered<Job>,
     // The number of the last write of this run.
     pub writes: u32,
     // No write of this node has a higher version count, by key.
     version_floors: BTreeMap<Key, u64>,
     pub ranges: Ranges,
     pub delivered: Vec<(NodeId, u64, Key, Instant)>,
-    pub sync: Sync,
-    pub losses: Losses,
-    pub persisting: Persisting,
     pub upkeep: Upkeep,
     pub joining: Option<Joining>,
     // Members that a client knows from outside.
@@ -220,7 +216,7 @@ impl Overlay {
             rtt: Rtt::default(),
             exchanges: Numbered::default(),
             recent: None,
-            store: None,
+            storage: Storage::default(),
             state: None,
         }
     }
@@ -245,9 +241,15 @@ impl Overlay {
         self.role == Role::Member
     }
 
-    /// The records stored here, if there ever were any.
+    /// The records stored here. `None` at a node that has only forwarded bundles.
     pub fn store(&self) -> Option<&Store> {
-        self.store.as_deref()
+        self.storage.store()
+    }
+
+    /// Nodes that failed, are not back, and whose records have no new copies: they may hold the
+    /// only copies of a record. Restarted nodes are not included.
+    pub fn missing(&self) -> impl Iterator<Item = NodeId> {
+        self.storage.missing()
     }
 
     /// Messages whose answer is awaited.
@@ -266,11 +268,10 @@ impl Overlay {
 
     /// Bytes on the heap that are kept between events, without those of the table and the values.
     pub fn heap_bytes(&self) -> usize {
-        let state = self.state.as_ref().map_or(0, |state| {
-            size_of::<LazyState>() + state.requests.heap_bytes() + state.jobs.heap_bytes()
-        });
+        let state = self.state.as_ref();
+        let state = state.map_or(0, |state| size_of::<LazyState>() + state.requests.heap_bytes());
         let recent = self.recent.as_ref().map_or(0, |_| size_of::<Recent>());
-        self.exchanges.heap_bytes() + state + recent
+        self.exchanges.heap_bytes() + self.storage.heap_bytes() + state + recent
     }
 
     fn state(&mut self) -> &mut LazyState {
@@ -279,10 +280,6 @@ impl Overlay {
 
     fn state_if_any(&self) -> Option<&LazyState> {
         self.state.as_deref()
-    }
-
-    fn store_mut(&mut self) -> &mut Store {
-        self.store.get_or_insert_default()
     }
 
     /// Sends a message on the lane that it fits.
@@ -354,7 +351,7 @@ impl Overlay {
 
     /// How long to wait for an answer.
     fn patience(&self, config: &Config) -> Duration {
-        config.ack_after.unwrap_or_else(|| self.rtt.timeout(ACK_AFTER_MIN, config.ack_after_max))
+        config.patience(&self.rtt)
     }
 
     fn patience_for(&self, config: &Config, body: &Body) -> Duration {
@@ -383,8 +380,8 @@ impl Overlay {
         self.doubt_address(node);
         let state = self.state();
         state.ranges.forget(node);
-        state.sync.hurry();
         state.upkeep.hurry();
+        self.storage.hurry();
     }
 
     /// A member was heard from. If it did not answer before, it may not hear this node, and stays
@@ -403,7 +400,7 @@ impl Overlay {
         if from == cx.node || is_static {
             return;
         }
-        self.note_found(cx, from);
+        self.storage.note_found(cx, from);
         let Some(longest_silent) = self.router.learn(from) else {
             return;
         };
@@ -481,16 +478,26 @@ impl Overlay {
             Body::PutReply { exchange, answers } => {
                 self.receive_put_reply(cx, from, exchange, &answers);
             }
-            Body::Copy { exchange, records } => self.receive_copy(cx, from, exchange, &records),
+            Body::Copy { exchange, records } => {
+                self.with_storage(cx, |storage, cx, routing| {
+                    storage.receive_copy(cx, routing, from, exchange, &records);
+                });
+            }
             Body::CopyReply { exchange, answers } => {
                 self.receive_copy_reply(cx, from, exchange, &answers);
             }
-            Body::Fetch { exchange, keys } => self.receive_fetch(cx, from, exchange, &keys),
+            Body::Fetch { exchange, keys } => {
+                self.with_storage(cx, |storage, cx, routing| {
+                    storage.receive_fetch(cx, routing, from, exchange, &keys);
+                });
+            }
             Body::Fetched { exchange, records, is_whole } => {
                 self.receive_fetched(cx, from, exchange, records, is_whole);
             }
             Body::Summary { exchange, entries } => {
-                self.receive_summary(cx, from, exchange, &entries);
+                self.with_storage(cx, |storage, cx, routing| {
+                    storage.receive_summary(cx, routing, from, exchange, &entries);
+                });
             }
             Body::SummaryReply { exchange, lacking, newer, surplus } => {
                 self.receive_summary_reply(cx, from, exchange, [&lacking, &newer, &surplus]);
@@ -509,14 +516,13 @@ impl Overlay {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count(counters::NOT_MEMBER, 1);
                     self.unanswered(cx, exchange);
-                    let state = self.state();
-                    state.upkeep.find_again(from);
-                    state.losses.find_empty(from, cx.now);
+                    self.state().upkeep.find_again(from);
+                    self.storage.note_no_member(cx, from);
                 }
             }
             Body::Goodbye => {
                 self.forget(cx, from);
-                self.state().losses.leave(from, cx.now);
+                self.storage.note_goodbye(cx, from);
             }
             Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
         }
@@ -600,7 +606,7 @@ impl Overlay {
                 self.state().upkeep.add_lost(exchange.to, now);
                 // The seeds of a joiner may have failed long ago.
                 if self.is_member() {
-                    self.note_loss(cx, exchange.to);
+                    self.storage.note_loss(cx, exchange.to);
                 }
             }
         }
@@ -615,7 +621,9 @@ impl Overlay {
                 Body::Put { items, .. } => self.put_unanswered(cx, name, &items),
                 _ => {}
             },
-            Cause::Job(name) => self.copy_unanswered(cx, name, exchange.to, &exchange.body),
+            Cause::Job(name) => self.with_storage(cx, |storage, cx, routing| {
+                storage.unanswered(cx, routing, name, &exchange.body);
+            }),
             Cause::Ping(newcomer) => {
                 self.router.learn(newcomer);
             }
@@ -697,9 +705,9 @@ impl Protocol for Overlay {
             },
             Command::Visit { address } => self.visit(cx, address),
             Command::Request { id, operation, style } => self.request(cx, id, operation, style),
-            Command::Restore { records } => self.restore(cx, records),
+            Command::Restore { records } => self.storage.restore(cx, records),
             Command::Persisted { number } => self.persisted(cx, number),
-            Command::AcceptLosses => self.accept_losses(cx),
+            Command::AcceptLosses => self.storage.accept_losses(cx),
             Command::Describe { id } => self.describe(cx, id),
         }
     }

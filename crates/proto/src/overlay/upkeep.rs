@@ -11,8 +11,8 @@ use super::exchange::{Cause, Exchange};
 use super::message::Body;
 use super::record::NODES_MAX;
 use super::request::{Kind, Owner};
-use super::storage::losses::Losses;
-use super::{Cx, LazyState, Overlay, Timer};
+use super::storage::Storage;
+use super::{Cx, Overlay, Timer};
 use super::{Key, RouterAction, TableQuery};
 use crate::core::{Instant, NodeId, mix};
 use crate::parts::deadline::Deadline;
@@ -68,14 +68,14 @@ impl Upkeep {
 
     /// The lost node that has been due for longest. It is given up after `LOST_TRIES_MAX` tries,
     /// unless this node has no other contacts or the lost node may hold the only copies of records.
-    fn next_lost(&mut self, now: Instant, is_alone: bool, losses: &Losses) -> Option<NodeId> {
+    fn next_lost(&mut self, now: Instant, is_alone: bool, storage: &Storage) -> Option<NodeId> {
         let due = self.lost.iter_mut().filter(|(.., at)| *at <= now);
         let (node, tries, next_at) = due.min_by_key(|(.., at)| *at)?;
         *tries = tries.saturating_add(1);
         *next_at = now + Duration::from_secs(1 << (*tries).min(if is_alone { 2 } else { 6 }));
         let node = *node;
         self.lost.retain(|(node, tries, _)| {
-            *tries < LOST_TRIES_MAX || is_alone || losses.contains(*node)
+            *tries < LOST_TRIES_MAX || is_alone || storage.is_missed(*node)
         });
         Some(node)
     }
@@ -106,7 +106,7 @@ impl Overlay {
         }
         self.state().address = address;
         self.begin_membership(cx);
-        self.state().losses = Losses::default();
+        self.storage.forget_losses();
         self.trust_neighbours(cx);
     }
 
@@ -120,10 +120,10 @@ impl Overlay {
             return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoSeeds });
         }
         self.role = Role::Joining;
+        self.storage.begin_join();
         let give_up_at = cx.now + cx.shared.join_within;
         let state = self.state();
         state.address = address;
-        state.losses.hold_all_from(Instant::MAX);
         state.joining = Some(Joining {
             seeds,
             next_seed: 0,
@@ -176,7 +176,7 @@ impl Overlay {
 
     /// True if the node did not answer, or said goodbye, and has not answered since.
     pub(super) fn is_lost(&self, node: NodeId) -> bool {
-        self.state_if_any().is_some_and(|state| state.losses.is_silent(node))
+        self.storage.is_silent(node)
     }
 
     /// A node that did not answer was heard from: pings it at once. If messages of this node do not
@@ -195,7 +195,7 @@ impl Overlay {
         self.router.learn(from);
         if exchange.cause == Cause::Lost {
             cx.count(counters::FOUND_AGAIN, 1);
-            self.note_found(cx, from);
+            self.storage.note_found(cx, from);
             let state = self.state();
             state.upkeep.find_again(from);
             state.upkeep.hurry();
@@ -282,11 +282,8 @@ impl Overlay {
 
     fn begin_membership(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Member;
-        let whole_from = cx.now + self.repair_after(cx);
-        let state = self.state();
-        state.upkeep.turn = 0;
-        state.sync.hurry();
-        state.losses.hold_all_from(whole_from);
+        self.state().upkeep.turn = 0;
+        self.with_storage(cx, |storage, cx, routing| storage.begin_membership(cx, routing));
         cx.deliver(Event::Joined);
         self.begin_upkeep(cx);
     }
@@ -337,10 +334,10 @@ impl Overlay {
         });
         let now = cx.now;
         let is_alone = !self.router.has_joined();
-        let LazyState { upkeep, losses, .. } = self.state();
+        let upkeep = &mut self.state.get_or_insert_default().upkeep;
         let count = if is_alone { LOST_IF_ALONE } else { 1 };
         let lost: Vec<NodeId> =
-            (0..count).map_while(|_| upkeep.next_lost(now, is_alone, losses)).collect();
+            (0..count).map_while(|_| upkeep.next_lost(now, is_alone, &self.storage)).collect();
         upkeep.quiet = if upkeep.table == table { upkeep.quiet + 1 } else { 0 };
         upkeep.table = table;
         let slow = 1u32 << upkeep.quiet.saturating_sub(QUIET_TURNS).min(16);
@@ -444,7 +441,7 @@ impl Overlay {
             self.heard(cx, from);
         } else {
             self.router.forget(from);
-            self.note_empty(cx, from);
+            self.storage.note_empty(cx, from);
         }
         let mut nodes = Vec::new();
         self.router.answer_query(query, &mut nodes);
@@ -468,8 +465,7 @@ impl Overlay {
         };
         let mut actions = Vec::new();
         self.note_answer(cx, from);
-        let now = cx.now;
-        self.state().losses.note_named(nodes, now);
+        self.storage.note_named(cx, nodes);
         match query {
             // The first is the predecessor, or none.
             TableQuery::Neighbours => self.router.on_answer(from, query, nodes, &mut actions),
@@ -534,11 +530,10 @@ impl Overlay {
             return;
         }
         self.hand_over(cx);
-        let is_empty = self.store.as_ref().is_none_or(|store| store.is_empty());
+        let is_empty = self.storage.is_empty();
         let is_alone = self.any_contact(cx).is_none();
-        let state = self.state();
-        let is_done = (is_empty || is_alone) && state.jobs.len() == 0;
-        if is_done || cx.now >= state.leave_by {
+        let is_done = (is_empty || is_alone) && self.storage.jobs_open() == 0;
+        if is_done || cx.now >= self.state().leave_by {
             self.go_outside(cx);
             cx.deliver(Event::Left);
         }
@@ -549,7 +544,7 @@ impl Overlay {
         self.fail_requests(cx);
         // Records restored before a failed join are still good for the next one.
         if self.role != Role::Joining {
-            let left = self.store.take().map_or(0, |store| store.len());
+            let left = self.storage.drop_records();
             if left > 0 {
                 cx.count(counters::LEFT_BEHIND, left as u64);
             }
@@ -562,10 +557,6 @@ impl Overlay {
         let state = self.state();
         state.joining = None;
         state.guides.clear();
-        let jobs = std::mem::take(&mut state.jobs);
-        state.jobs.set_first_generation(jobs.unused_generation());
-        state.sync = Default::default();
-        state.losses = Losses::default();
-        state.persisting.drop_answers();
+        self.storage.end_membership();
     }
 }

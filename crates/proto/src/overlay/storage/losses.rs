@@ -13,20 +13,16 @@
 //! its records, and its neighbours report them when it joins. Nodes also forget a failure once the
 //! remaining holders have made new copies of the records; once records as old as the failure have
 //! expired; or when the operator says so. Nodes list missing nodes to their neighbours
-//! ([`Body::Missing`]): on a ring a node knows only the last nodes before it, and a joiner knows
-//! none.
+//! (`Missing`): on a ring a node knows only the last nodes before it, and a joiner knows none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::{Routing, Storage};
 use crate::core::{Instant, NodeId};
-use crate::overlay::command::Role;
-use crate::overlay::counters;
-use crate::overlay::message::Body;
 use crate::overlay::record::{Answer, MISSING_MAX};
 use crate::overlay::router::{keep_distinct, keep_least};
-use crate::overlay::{Cx, Overlay};
-use crate::overlay::{Hop, Key, RouterAction, TableQuery};
+use crate::overlay::{Cx, Key, counters};
 
 /// Failed nodes that are remembered; the oldest is forgotten first.
 const LOSSES_MAX: usize = 1024;
@@ -41,7 +37,7 @@ const fn nodes_around(copies: usize) -> usize {
 
 /// Nodes that failed and may hold the only copies of a record.
 #[derive(Debug, Default)]
-pub(in crate::overlay) struct Losses {
+pub(super) struct Losses {
     lost: BTreeMap<NodeId, Loss>,
     last_at: Instant,
     // The last failure after which this node checked whether others failed with it.
@@ -117,23 +113,18 @@ impl Loss {
 }
 
 impl Losses {
-    /// The node, which joins, holds its part from this time on.
-    pub(in crate::overlay) fn hold_all_from(&mut self, whole_from: Instant) {
-        self.whole_from = whole_from;
-    }
-
     /// True if the node failed and is not made up for.
-    pub(in crate::overlay) fn contains(&self, node: NodeId) -> bool {
+    fn contains(&self, node: NodeId) -> bool {
         self.lost.contains_key(&node)
     }
 
     /// True if the node failed, or said goodbye, and has not answered since.
-    pub(in crate::overlay) fn is_silent(&self, node: NodeId) -> bool {
+    fn is_silent(&self, node: NodeId) -> bool {
         self.lost.get(&node).is_some_and(|loss| loss.found_at.is_none()) || self.left.contains(node)
     }
 
     /// Another member has these nodes in its table.
-    pub(in crate::overlay) fn note_named(&mut self, nodes: &[NodeId], now: Instant) {
+    fn note_named(&mut self, nodes: &[NodeId], now: Instant) {
         for node in nodes {
             if let Some(loss) = self.lost.get_mut(node) {
                 loss.named_at = Some(now);
@@ -186,7 +177,7 @@ impl Losses {
 
     /// The node answers, but is not a member, or not yet again: it comes back empty. Other nodes
     /// hold copies of its records, or the records are lost.
-    pub(in crate::overlay) fn find_empty(&mut self, node: NodeId, now: Instant) {
+    fn find_empty(&mut self, node: NodeId, now: Instant) {
         self.find(node, now);
         match self.lost.get_mut(&node) {
             Some(loss) => loss.is_empty = true,
@@ -209,7 +200,7 @@ impl Losses {
 
     /// The node said goodbye. This node does not take it in again before it has answered a ping:
     /// a stranger that alternates `Notify` and `Goodbye` would enter the table each time.
-    pub(in crate::overlay) fn leave(&mut self, node: NodeId, now: Instant) {
+    fn leave(&mut self, node: NodeId, now: Instant) {
         self.forgive(node, now);
         self.left.note(node, now);
     }
@@ -241,11 +232,38 @@ impl Losses {
         let lost = self.lost.iter().filter(move |(_, loss)| loss.changed_at >= since);
         lost.map(|(&node, _)| node)
     }
+
+    /// This node, the nodes in its table, and the failed nodes.
+    fn census(&self, cx: &Cx<'_>, routing: &Routing<'_>) -> Vec<NodeId> {
+        let mut nodes = vec![cx.node];
+        routing.table().contacts(&mut nodes);
+        nodes.extend(self.nodes());
+        keep_distinct(0, &mut nodes);
+        nodes
+    }
 }
 
-impl Overlay {
+impl Storage {
+    /// The node begins to join: it does not hold its part yet.
+    pub fn begin_join(&mut self) {
+        self.state().losses.whole_from = Instant::MAX;
+    }
+
+    /// The node is a member from now on, and holds its part once the others had time to hand it
+    /// over.
+    pub fn begin_membership(&mut self, cx: &Cx<'_>, routing: &Routing<'_>) {
+        let whole_from = cx.now + routing.repair_after(cx);
+        self.hurry();
+        self.state().losses.whole_from = whole_from;
+    }
+
+    /// The node is the first of its overlay: no node has failed.
+    pub fn forget_losses(&mut self) {
+        self.state().losses = Losses::default();
+    }
+
     /// A node no longer answers.
-    pub(in crate::overlay) fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    pub fn note_loss(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let (now, is_looked_after) = (cx.now, cx.shared.upkeep_every.is_some());
         if is_looked_after && node != cx.node && self.state().losses.note(node, now) {
             cx.count(counters::LOST, 1);
@@ -253,22 +271,42 @@ impl Overlay {
     }
 
     /// A node was heard from.
-    pub(in crate::overlay) fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
-        if self.state_if_any().is_some() {
-            self.state().losses.find(node, cx.now);
+    pub fn note_found(&mut self, cx: &Cx<'_>, node: NodeId) {
+        if let Some(state) = &mut self.state {
+            state.losses.find(node, cx.now);
         }
     }
 
     /// The asking node is not a member: if it is known to have failed, it has restarted.
-    pub(in crate::overlay) fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
-        if self.state_if_any().is_some_and(|state| state.losses.contains(node)) {
+    pub fn note_empty(&mut self, cx: &Cx<'_>, node: NodeId) {
+        if self.is_missed(node) {
             self.state().losses.find_empty(node, cx.now);
         }
     }
 
-    /// The least time until other nodes have copies of a failed node's records.
-    pub(in crate::overlay) fn repair_after(&self, cx: &Cx<'_>) -> Duration {
-        4 * self.settle_after(cx) + 4 * cx.shared.sync_every
+    /// The node answers that it is not a member.
+    pub fn note_no_member(&mut self, cx: &Cx<'_>, node: NodeId) {
+        self.state().losses.find_empty(node, cx.now);
+    }
+
+    /// The node said goodbye.
+    pub fn note_goodbye(&mut self, cx: &Cx<'_>, node: NodeId) {
+        self.state().losses.leave(node, cx.now);
+    }
+
+    /// Another member has these nodes in its table.
+    pub fn note_named(&mut self, cx: &Cx<'_>, nodes: &[NodeId]) {
+        self.state().losses.note_named(nodes, cx.now);
+    }
+
+    /// True if the node failed, or said goodbye, and has not answered since.
+    pub fn is_silent(&self, node: NodeId) -> bool {
+        self.state_if_any().is_some_and(|state| state.losses.is_silent(node))
+    }
+
+    /// True if the node failed and is not made up for.
+    pub fn is_missed(&self, node: NodeId) -> bool {
+        self.state_if_any().is_some_and(|state| state.losses.contains(node))
     }
 
     /// Nodes that failed, are not back, and whose records have no new copies: they may hold the
@@ -278,18 +316,21 @@ impl Overlay {
         lost.filter(|(_, loss)| !loss.is_empty).map(|(&node, _)| node)
     }
 
-    pub(in crate::overlay) fn losses(&self) -> usize {
+    /// The number of nodes that failed and are not made up for.
+    pub fn losses(&self) -> usize {
         self.state_if_any().map_or(0, |state| state.losses.lost.len())
     }
 
     /// The answer for a key of this node without a record.
-    pub(in crate::overlay) fn nothing_under(
+    pub(super) fn nothing_under(
         &self,
         cx: &mut Cx<'_>,
+        routing: &Routing<'_>,
         key: Key,
         is_settled: bool,
     ) -> Answer {
-        if is_settled && !self.may_be_lost(cx, key, Instant::ZERO) && !self.is_contested(cx, key) {
+        let may_be_lost = || self.may_be_lost(cx, routing, key, Instant::ZERO);
+        if is_settled && !may_be_lost() && !self.is_contested(cx, routing, key) {
             return Answer::Absent;
         }
         cx.count(counters::GET_UNSETTLED, 1);
@@ -299,41 +340,33 @@ impl Overlay {
     /// The answer for a removed key of this node. If this node accepted the removal, a node that
     /// may hold the only copy has another value only if it failed or came back since. The tombstone
     /// of a removal that another node accepted may be of any age.
-    pub(in crate::overlay) fn removed_under(&self, cx: &mut Cx<'_>, key: Key) -> Answer {
-        let held = self.store.as_ref().and_then(|store| store.get(key, cx.now));
+    pub(super) fn removed_under(&self, cx: &mut Cx<'_>, routing: &Routing<'_>, key: Key) -> Answer {
+        let held = self.held(key, cx.now);
         let own = held.filter(|held| held.stamp.version.by == cx.node.0);
         let since = own.map_or(Instant::ZERO, |held| held.stored_at);
-        if !self.may_be_lost(cx, key, since) && !self.is_contested(cx, key) {
+        if !self.may_be_lost(cx, routing, key, since) && !self.is_contested(cx, routing, key) {
             return Answer::Absent;
         }
         cx.count(counters::GET_UNSETTLED, 1);
         Answer::Unsettled
     }
 
-    /// True if this node may be responsible for keys near this one. A key that another node held
-    /// may be nearest to this node although many nodes are nearer to the other one.
-    fn is_concerned(&self, cx: &Cx<'_>, key: Key) -> bool {
-        let mut nodes = Vec::new();
-        self.router.replicas(key, nodes_around(cx.shared.copies()), &mut nodes);
-        nodes.contains(&cx.node)
-    }
-
     /// True if nodes that failed, or answered again, since then may hold the only copies of a key
     /// of this node.
-    fn may_be_lost(&self, cx: &Cx<'_>, key: Key, since: Instant) -> bool {
+    fn may_be_lost(&self, cx: &Cx<'_>, routing: &Routing<'_>, key: Key, since: Instant) -> bool {
         let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         // It may have got its own marks back from others, which kept them for longer than it did.
         let since = if losses.is_partial { Instant::ZERO } else { since };
-        if self.is_in_smaller_part(cx, since) {
+        if self.is_in_smaller_part(cx, routing, since) {
             return true;
         }
         if losses.lost.len() < copies {
             return false;
         }
-        let is_close = |node: &NodeId| self.is_concerned(cx, space.key(*node));
+        let is_close = |node: &NodeId| is_concerned(cx, routing, space.key(*node));
         if losses.is_partial && losses.nodes_since(since).filter(is_close).count() >= copies {
             return true;
         }
@@ -342,11 +375,7 @@ impl Overlay {
         let nearer = losses.nodes_since(since).filter(is_nearer).count();
         // This node has taken over the ranges of `copies` failed nodes. More nodes between them may
         // have failed that no live node knows of.
-        let is_taken_over = |node: &NodeId| {
-            let step =
-                self.router.next_hop(space.key(*node), &mut cx.shared.algorithm.first_walk());
-            step.hop == Hop::Here
-        };
+        let is_taken_over = |node: &NodeId| routing.is_here(cx, space.key(*node));
         nearer >= copies
             || nearer > 0 && losses.nodes_since(since).filter(is_taken_over).count() >= copies
     }
@@ -354,7 +383,7 @@ impl Overlay {
     /// True if at least half of the nodes around this one are missing. If they were cut off
     /// together, they have taken over all keys, including this node's, and joiners may help them to
     /// store new writes.
-    fn is_in_smaller_part(&self, cx: &Cx<'_>, since: Instant) -> bool {
+    fn is_in_smaller_part(&self, cx: &Cx<'_>, routing: &Routing<'_>, since: Instant) -> bool {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
@@ -362,7 +391,7 @@ impl Overlay {
         if losses.lost.is_empty() {
             return false;
         }
-        let census = self.census(cx, losses);
+        let census = losses.census(cx, routing);
         // The keys of nodes are not free, and nearly always so few are missing.
         if 2 * losses.lost.len() < census.len().min(nodes_around(copies)) {
             return false;
@@ -375,28 +404,24 @@ impl Overlay {
         2 * missing >= around.len()
     }
 
-    /// This node, the nodes in its table, and the failed nodes.
-    fn census(&self, cx: &Cx<'_>, losses: &Losses) -> Vec<NodeId> {
-        let mut nodes = vec![cx.node];
-        self.router.contacts(&mut nodes);
-        nodes.extend(losses.nodes());
-        keep_distinct(0, &mut nodes);
-        nodes
-    }
-
     /// True if others reach a node that is nearer to the key and does not answer this one. This
     /// node does not know what they write there, and they would not find what this node writes.
-    pub(in crate::overlay) fn is_contested(&self, cx: &Cx<'_>, key: Key) -> bool {
+    pub(super) fn is_contested(&self, cx: &Cx<'_>, routing: &Routing<'_>, key: Key) -> bool {
         let (space, own) =
             (cx.shared.space, cx.shared.algorithm.distance(key, cx.shared.space.key(cx.node)));
         let is_nearer = |node: &NodeId| cx.shared.algorithm.distance(key, space.key(*node)) < own;
-        self.reached_by_others(cx).any(|node| is_nearer(&node))
+        self.reached_by_others(cx, routing).any(|node| is_nearer(&node))
     }
 
     /// Nodes that do not answer this one, and that others have in their tables for longer than it
     /// takes to notice a failure.
-    fn reached_by_others(&self, cx: &Cx<'_>) -> impl Iterator<Item = NodeId> {
-        let (now, forgotten_after) = (cx.now, cx.shared.upkeep_every_max + self.settle_after(cx));
+    fn reached_by_others(
+        &self,
+        cx: &Cx<'_>,
+        routing: &Routing<'_>,
+    ) -> impl Iterator<Item = NodeId> {
+        let (now, forgotten_after) =
+            (cx.now, cx.shared.upkeep_every_max + routing.settle_after(cx));
         let is_reached = move |loss: &Loss| {
             loss.found_at.is_none() && loss.named_at.is_some_and(|at| now < at + forgotten_after)
         };
@@ -405,22 +430,24 @@ impl Overlay {
     }
 
     /// True if `copies` is fewer than a record must have, because nodes failed that are not back.
-    pub(in crate::overlay) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
+    pub(super) fn are_fewer_than_were(&self, cx: &Cx<'_>, copies: usize) -> bool {
         let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return false;
         };
         copies < cx.shared.copies() && !losses.gone.is_empty()
     }
 
-    /// Forgets failures that no longer matter.
-    pub(in crate::overlay) fn review_losses(&mut self, cx: &mut Cx<'_>) {
-        if self.state_if_any().is_none_or(|state| state.losses.is_empty()) {
-            return;
+    /// Forgets failures of nodes that are back or whose records have expired. After a new failure
+    /// the answer is the neighbours to ask, so that failures of the same time are noticed together.
+    /// `None` if no node has failed: there is nothing to [retire](Storage::retire_losses).
+    pub fn review_losses(&mut self, cx: &Cx<'_>, routing: &Routing<'_>) -> Option<Vec<NodeId>> {
+        let losses = &mut self.state.as_mut()?.losses;
+        if losses.is_empty() {
+            return None;
         }
         let (now, lifetime_max) = (cx.now, cx.shared.lifetime_max);
-        let taken_in_after = 2 * self.settle_after(cx);
-        let rumours_end = 4 * self.repair_after(cx);
-        let losses = &mut self.state().losses;
+        let taken_in_after = 2 * routing.settle_after(cx);
+        let rumours_end = 4 * routing.repair_after(cx);
         for list in [&mut losses.retired, &mut losses.back, &mut losses.left] {
             list.expire(now, rumours_end);
         }
@@ -432,17 +459,23 @@ impl Overlay {
             let is_whole = is_back && !(loss.is_empty && is_anybody_gone);
             !is_whole && now < loss.since + lifetime_max
         });
-        let losses_at = losses.last_at;
-        if losses.probed_for != losses_at {
-            losses.probed_for = losses_at;
-            self.probe_neighbours(cx);
+        let mut neighbours = Vec::new();
+        if losses.probed_for != losses.last_at {
+            losses.probed_for = losses.last_at;
+            routing.table().bordering(2 * cx.shared.copies(), &mut neighbours);
         }
-        let repaired_at = losses_at + self.repair_after(cx);
-        let has_compared = self.store().is_none_or(|store| store.is_empty())
-            || self.state().sync.is_done_since(losses_at);
-        if now >= repaired_at && has_compared && self.is_settled(cx) {
-            let mut repaired = self.repaired(cx);
-            let reached: Vec<NodeId> = self.reached_by_others(cx).collect();
+        Some(neighbours)
+    }
+
+    /// Forgets failures of nodes whose records have new copies.
+    pub fn retire_losses(&mut self, cx: &Cx<'_>, routing: &Routing<'_>) {
+        let now = cx.now;
+        let losses_at = self.state().losses.last_at;
+        let repaired_at = losses_at + routing.repair_after(cx);
+        let has_compared = self.is_empty() || self.state().sync.is_done_since(losses_at);
+        if now >= repaired_at && has_compared && self.is_settled(cx, routing) {
+            let mut repaired = self.repaired(cx, routing);
+            let reached: Vec<NodeId> = self.reached_by_others(cx, routing).collect();
             repaired.retain(|node| !reached.contains(node));
             self.state().losses.retire(&repaired, now);
         }
@@ -451,23 +484,14 @@ impl Overlay {
         }
     }
 
-    /// Asks those around this node, so that failures of the same time are noticed together.
-    fn probe_neighbours(&mut self, cx: &mut Cx<'_>) {
-        let mut nodes = Vec::new();
-        self.router.bordering(2 * cx.shared.copies(), &mut nodes);
-        let ask = |node| RouterAction::Ask(node, TableQuery::Neighbours);
-        let actions: Vec<RouterAction> = nodes.into_iter().map(ask).collect();
-        self.run(cx, &actions);
-    }
-
     /// Failed nodes whose records surviving holders have copied again, and failed nodes that do not
     /// concern this node.
-    fn repaired(&self, cx: &Cx<'_>) -> Vec<NodeId> {
+    fn repaired(&self, cx: &Cx<'_>, routing: &Routing<'_>) -> Vec<NodeId> {
         let (space, copies) = (cx.shared.space, cx.shared.copies());
         let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
             return Vec::new();
         };
-        if self.is_in_smaller_part(cx, Instant::ZERO) {
+        if self.is_in_smaller_part(cx, routing, Instant::ZERO) {
             return Vec::new();
         }
         let lost: Vec<NodeId> = losses.nodes().collect();
@@ -475,13 +499,13 @@ impl Overlay {
             return lost;
         }
         let census: Vec<(Key, NodeId)> =
-            self.census(cx, losses).into_iter().map(|node| (space.key(node), node)).collect();
+            losses.census(cx, routing).into_iter().map(|node| (space.key(node), node)).collect();
         // Where as many nodes failed together as a record has copies, they may have been all its
         // holders.
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
         let mut around: Vec<(Key, NodeId)> = Vec::new();
         for key in
-            lost.iter().map(|&node| space.key(node)).filter(|&key| self.is_concerned(cx, key))
+            lost.iter().map(|&node| space.key(node)).filter(|&key| is_concerned(cx, routing, key))
         {
             around.clear();
             around.extend(
@@ -496,10 +520,10 @@ impl Overlay {
         lost.into_iter().filter(|node| !kept.contains(node)).collect()
     }
 
-    /// Sends a node the list of missing nodes, those nearest to it first.
-    pub(in crate::overlay) fn tell_missing(&self, cx: &mut Cx<'_>, to: NodeId) {
+    /// The missing nodes that another node must know of, those nearest to it first.
+    pub fn missing_near(&self, cx: &Cx<'_>, to: NodeId) -> Vec<NodeId> {
         if self.losses() == 0 {
-            return;
+            return Vec::new();
         }
         let at = cx.shared.space.key(to);
         let lost = self.state_if_any().into_iter().flat_map(|state| &state.losses.lost);
@@ -512,39 +536,35 @@ impl Overlay {
         let distance = |node| cx.shared.algorithm.distance(cx.shared.space.key(node), at);
         let mut nearest: Vec<_> = missed.map(|(&node, _)| (distance(node), node)).collect();
         keep_least(MISSING_MAX, &mut nearest);
-        let nodes: Vec<NodeId> = nearest.into_iter().map(|(_, node)| node).collect();
-        if !nodes.is_empty() {
-            self.send(cx, to, Body::Missing { nodes });
-        }
+        nearest.into_iter().map(|(_, node)| node).collect()
     }
 
     /// A neighbour misses nodes. Those near this one concern it too, and it looks for them itself.
-    pub(in crate::overlay) fn receive_missing(
+    pub fn receive_missing(
         &mut self,
         cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         from: NodeId,
         nodes: &[NodeId],
     ) {
-        if !matches!(self.role, Role::Member | Role::Joining) {
-            return;
-        }
         let mut contacts = Vec::new();
-        self.router.contacts(&mut contacts);
+        routing.table().contacts(&mut contacts);
         if !contacts.contains(&from) {
             return;
         }
         let (me, now) = (cx.node, cx.now);
-        let is_empty = self.store().is_none_or(|store| store.is_empty());
+        let is_empty = self.is_empty();
         if nodes.contains(&me) && is_empty && now < self.state().losses.whole_from {
             self.state().losses.note_own(me, now);
         }
         let others = |node: &&NodeId| **node != me && !contacts.contains(node);
         for &node in nodes.iter().filter(others) {
-            if self.state().losses.is_news(node) && self.is_concerned(cx, cx.shared.space.key(node))
+            if self.state().losses.is_news(node)
+                && is_concerned(cx, routing, cx.shared.space.key(node))
             {
                 self.note_loss(cx, node);
                 if self.state().losses.contains(node) {
-                    self.state().upkeep.add_lost(node, now);
+                    routing.look_for(node);
                 }
             }
         }
@@ -552,7 +572,7 @@ impl Overlay {
 
     /// The operator declares that failed nodes will not return, and that the stored records are all
     /// that remain.
-    pub(in crate::overlay) fn accept_losses(&mut self, cx: &mut Cx<'_>) {
+    pub fn accept_losses(&mut self, cx: &mut Cx<'_>) {
         let losses = &mut self.state().losses;
         let lost: Vec<NodeId> = losses.nodes().collect();
         losses.retire(&lost, cx.now);
@@ -560,4 +580,10 @@ impl Overlay {
         losses.is_partial = false;
         cx.count(counters::LOSSES_ACCEPTED, lost.len() as u64);
     }
+}
+
+/// True if this node may be responsible for keys near this one. A key that another node held may be
+/// nearest to this node although many nodes are nearer to the other one.
+fn is_concerned(cx: &Cx<'_>, routing: &Routing<'_>, key: Key) -> bool {
+    routing.is_among(cx, key, nodes_around(cx.shared.copies()))
 }

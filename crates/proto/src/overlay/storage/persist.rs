@@ -1,25 +1,26 @@
 //! Persistence: the node hands records to the application, which reports how many are on disk.
 //!
-//! Where acknowledgements wait for the disk ([`Config::with_awaits_disk`](crate::overlay::Config)), a node
-//! answers for records only once all records handed over before are on disk. The application writes
-//! all queued records in one batch, so that one disk synchronisation serves many writes.
+//! Where acknowledgements wait for the disk
+//! ([`Config::with_awaits_disk`](crate::overlay::Config::with_awaits_disk)), a node answers for
+//! records only once all records handed over before are on disk. The application writes all queued
+//! records in one batch, so that one disk synchronisation serves many writes.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::replicate::{Job, WriteJob};
+use super::replicate::{Job, WriteJob, end_write};
+use super::{Routing, Storage};
 use crate::core::NodeId;
 use crate::overlay::command::Event;
-use crate::overlay::counters;
 use crate::overlay::message::Body;
 use crate::overlay::record::{CopyAnswer, Record};
-use crate::overlay::{Cx, Overlay};
+use crate::overlay::{Cx, counters};
 
 /// Answers that may wait for the disk. Beyond this limit none is sent, and the requester retries.
 const HELD_BACK_MAX: usize = 65_536;
 
 /// Progress of writing to disk.
 #[derive(Debug, Default)]
-pub(in crate::overlay) struct Persisting {
+pub(super) struct Persisting {
     // The number of records handed to the application, and how many of them are on disk.
     handed_over: u64,
     done: u64,
@@ -40,7 +41,7 @@ enum HeldBack {
 
 impl Persisting {
     /// Drops the answers that wait for the disk.
-    pub(in crate::overlay) fn drop_answers(&mut self) {
+    pub(super) fn drop_answers(&mut self) {
         self.held_back.clear();
         self.copied.clear();
     }
@@ -64,9 +65,9 @@ impl Persisting {
     }
 }
 
-impl Overlay {
+impl Storage {
     /// Tells the application to write a record to disk.
-    pub(in crate::overlay) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
+    pub(super) fn persist(&mut self, cx: &mut Cx<'_>, record: &Record) {
         let persisting = &mut self.state().persisting;
         persisting.handed_over += 1;
         let number = persisting.handed_over;
@@ -81,20 +82,21 @@ impl Overlay {
     }
 
     /// Answers a node that gave copies, once they are on disk if need be.
-    pub(in crate::overlay) fn answer_copies(
+    pub(super) fn answer_copies(
         &mut self,
         cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         to: NodeId,
         exchange: u32,
         answers: Vec<CopyAnswer>,
     ) {
         if !self.is_behind(cx) {
-            return self.send(cx, to, Body::CopyReply { exchange, answers });
+            return routing.send(to, Body::CopyReply { exchange, answers });
         }
         let persisting = &mut self.state().persisting;
         if persisting.copied.contains(&(to, exchange)) {
             cx.count(counters::DUPLICATE, 1);
-            return self.send(cx, to, Body::CopyReply { exchange, answers: Vec::new() });
+            return routing.send(to, Body::CopyReply { exchange, answers: Vec::new() });
         }
         if persisting.held_back.len() >= HELD_BACK_MAX {
             return cx.count(counters::DISK_BEHIND, 1);
@@ -103,31 +105,42 @@ impl Overlay {
     }
 
     /// Ends a write whose copies are where they belong, once it is on this node's disk too.
-    pub(in crate::overlay) fn end_write_on_disk(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
+    pub(super) fn end_write_on_disk(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
+        job: WriteJob,
+    ) {
         if !self.is_behind(cx) {
-            return self.end_write(cx, job);
+            return end_write(routing, job);
         }
         let state = self.state();
         let name = state.jobs.insert(Job::Write(job));
         state.persisting.hold_back(HeldBack::Written(name));
     }
 
-    /// All records up to this number are on disk.
-    pub(in crate::overlay) fn persisted(&mut self, cx: &mut Cx<'_>, number: u64) {
+    /// All records up to this number are on disk. Returns the number up to which answers may now be
+    /// given.
+    pub fn persisted(&mut self, number: u64) -> u64 {
         let persisting = &mut self.state().persisting;
         persisting.done = persisting.done.max(number.min(persisting.handed_over));
-        let done = persisting.done;
-        while let Some(answer) = self.state().persisting.next(done) {
-            match answer {
-                HeldBack::Copied { to, exchange, answers } => {
-                    self.send(cx, to, Body::CopyReply { exchange, answers });
-                }
-                HeldBack::Written(name) => {
-                    if let Some(Job::Write(job)) = self.state().jobs.remove(name) {
-                        self.end_write(cx, job);
-                    }
+        persisting.done
+    }
+
+    /// Gives the next answer that waited for no more than `done` records. False if there is none.
+    pub fn release(&mut self, routing: &mut Routing<'_>, done: u64) -> bool {
+        let answer = self.state().persisting.next(done);
+        match answer {
+            None => return false,
+            Some(HeldBack::Copied { to, exchange, answers }) => {
+                routing.send(to, Body::CopyReply { exchange, answers });
+            }
+            Some(HeldBack::Written(name)) => {
+                if let Some(Job::Write(job)) = self.state().jobs.remove(name) {
+                    end_write(routing, job);
                 }
             }
         }
+        true
     }
 }

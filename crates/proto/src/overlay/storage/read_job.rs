@@ -6,15 +6,15 @@ use crate::overlay::record::Record;
 
 /// Keys that are being requested from other replicas.
 #[derive(Clone, Debug)]
-pub(in crate::overlay) struct ReadJob {
-    pub(in crate::overlay) initiator: NodeId,
-    pub(in crate::overlay) tag: u64,
-    pub(in crate::overlay) keys: Vec<Key>,
-    pub(in crate::overlay) asked: Vec<(NodeId, Key)>,
+pub(super) struct ReadJob {
+    pub(super) initiator: NodeId,
+    pub(super) tag: u64,
+    pub(super) keys: Vec<Key>,
+    pub(super) asked: Vec<(NodeId, Key)>,
     // Found, but not stored here for lack of room.
-    pub(in crate::overlay) found: Vec<Record>,
+    pub(super) found: Vec<Record>,
     // Requested, and not answered.
-    pub(in crate::overlay) unanswered: Vec<Key>,
-    pub(in crate::overlay) waiting: u32,
-    pub(in crate::overlay) rounds: u8,
+    pub(super) unanswered: Vec<Key>,
+    pub(super) waiting: u32,
+    pub(super) rounds: u8,
 }

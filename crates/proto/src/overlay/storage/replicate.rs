@@ -4,22 +4,21 @@ use std::sync::Arc;
 
 use super::read_job::ReadJob;
 use super::store::Accepted;
+use super::{Routing, Storage};
 use crate::core::field::Valued;
 use crate::core::{NodeId, Payload};
 use crate::overlay::bundle::pieces;
 use crate::overlay::config::TOMBSTONE_LIFETIME;
-use crate::overlay::counters;
 use crate::overlay::exchange::Cause;
 use crate::overlay::message::Body;
 use crate::overlay::record::{
     CopyAnswer, ITEMS_MAX, MESSAGE_BYTES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
 };
 use crate::overlay::relay::list_bytes_max;
-use crate::overlay::{Cx, Overlay};
-use crate::overlay::{Hop, Key, Step};
+use crate::overlay::{Cx, Hop, Key, Step, counters};
 
 /// Rounds of asking replicas before a job ends as it stands.
-pub(in crate::overlay) const ROUNDS_MAX: u8 = 4;
+pub(super) const ROUNDS_MAX: u8 = 4;
 /// The version count up to which a node accepts others' versions unconditionally. Counts grow by
 /// about 16 per write, so none gets there in decades.
 const COUNT_TRUSTED_MAX: u64 = 1 << 48;
@@ -27,18 +26,18 @@ const COUNT_TRUSTED_MAX: u64 = 1 << 48;
 /// one, to bring a key to where no write can follow.
 const COUNT_LEAD_MAX: u64 = 1 << 32;
 /// Bytes of a list of records besides the records, at most.
-pub(in crate::overlay) const COPY_HEAD_BYTES: usize = 320;
+pub(super) const COPY_HEAD_BYTES: usize = 320;
 
 /// Something done for a requester, with the help of others.
 #[derive(Clone, Debug)]
-pub(in crate::overlay) enum Job {
+pub(super) enum Job {
     Write(WriteJob),
     Read(ReadJob),
 }
 
 /// Items that are being written.
 #[derive(Clone, Debug)]
-pub(in crate::overlay) struct WriteJob {
+pub(super) struct WriteJob {
     // The writer, and its number; if the writer is this node, the number of its request.
     from: NodeId,
     exchange: u32,
@@ -63,23 +62,12 @@ impl Writing {
     }
 }
 
-impl Overlay {
-    /// The nodes other than this one, which is responsible, that hold copies of a key, as far as
-    /// the table knows.
-    pub(in crate::overlay) fn other_replicas(&self, cx: &Cx<'_>, key: Key) -> Vec<NodeId> {
-        let mut nodes = Vec::new();
-        if cx.shared.copies() > 1 {
-            self.router.replicas(key, cx.shared.copies(), &mut nodes);
-            nodes.retain(|&node| node != cx.node);
-        }
-        nodes
-    }
-
+impl Storage {
     /// Stores a record, and tells the application what to write to disk.
-    pub(in crate::overlay) fn keep(&mut self, cx: &mut Cx<'_>, record: &Record) -> Accepted {
+    pub(super) fn keep(&mut self, cx: &mut Cx<'_>, record: &Record) -> Accepted {
         let (now, config) = (cx.now, cx.shared);
         let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
-        let accepted = self.store_mut().accept(record, now, bytes_max, records_max);
+        let accepted = self.state().store.accept(record, now, bytes_max, records_max);
         match accepted {
             Accepted::New if config.is_durable => {
                 self.persist(cx, record);
@@ -90,41 +78,52 @@ impl Overlay {
         accepted
     }
 
-    /// Writes items that this node is responsible for. The answer waits for the replicas.
-    #[allow(clippy::too_many_arguments, reason = "all that a write is made of")]
-    pub(in crate::overlay) fn receive_put(
+    /// True if a write that came may begin: it is new, and there is room. Else the writer gets its
+    /// answer.
+    pub fn admits_put(
         &mut self,
         cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         from: NodeId,
         exchange: u32,
-        is_member: bool,
-        write: u64,
         items: &[PutItem],
-    ) {
-        let state = self.state();
+    ) -> bool {
+        let jobs = &self.state().jobs;
         let is_same = |job: &Job| match job {
             Job::Write(job) => (job.from, job.exchange) == (from, exchange),
             Job::Read(_) => false,
         };
         // Parts of an own request may come one after the other, under its one name.
-        if from != cx.node && state.jobs.iter().any(|(_, job)| is_same(job)) {
+        if from != cx.node && jobs.iter().any(|(_, job)| is_same(job)) {
             cx.count(counters::DUPLICATE, 1);
-            return self.give_put_answers(cx, from, exchange, Vec::new());
+            routing.answer_put(from, exchange, Vec::new());
+            return false;
         }
-        if state.jobs.len() >= cx.shared.in_flight_max || !self.has_room(cx) {
+        if jobs.len() >= cx.shared.in_flight_max || !routing.has_room(cx) {
             cx.count(counters::JOBS_FULL, 1);
             let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
-            return self.give_put_answers(cx, from, exchange, answers);
+            routing.answer_put(from, exchange, answers);
+            return false;
         }
-        if from != cx.node && is_member {
-            self.heard(cx, from);
-        }
-        let is_settled = self.is_settled(cx);
+        true
+    }
+
+    /// Writes items that this node is responsible for. The answer waits for the replicas.
+    pub fn write(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
+        from: NodeId,
+        exchange: u32,
+        write: u64,
+        items: &[PutItem],
+    ) {
+        let is_settled = self.is_settled(cx, routing);
         let mut step: Option<Step> = None;
         let mut writing = Vec::with_capacity(items.len());
         for item in items {
             if step.is_none_or(|step| item.key > step.until) {
-                step = Some(self.router.next_hop(item.key, &mut cx.shared.algorithm.first_walk()));
+                step = Some(routing.step(cx, item.key));
                 cx.count(counters::LOOKUPS, 1);
             }
             let is_here = step.is_some_and(|step| step.hop == Hop::Here);
@@ -133,7 +132,7 @@ impl Overlay {
                     cx.count(counters::PUT_ELSEWHERE, 1);
                     Writing::refused(item.key, PutAnswer::Elsewhere)
                 }
-                true if !is_settled || self.is_contested(cx, item.key) => {
+                true if !is_settled || self.is_contested(cx, routing, item.key) => {
                     cx.count(counters::PUT_UNSETTLED, 1);
                     Writing::refused(item.key, PutAnswer::Unsettled)
                 }
@@ -142,10 +141,10 @@ impl Overlay {
         }
         let job = WriteJob { from, exchange, items: writing, waiting: 0, rounds: 0 };
         if job.items.iter().all(|item| item.record.is_none()) {
-            return self.end_write(cx, job);
+            return end_write(routing, job);
         }
         let name = self.state().jobs.insert(Job::Write(job));
-        self.spread(cx, name);
+        self.spread(cx, routing, name);
     }
 
     fn write_here(&mut self, cx: &mut Cx<'_>, from: NodeId, write: u64, item: &PutItem) -> Writing {
@@ -153,7 +152,7 @@ impl Overlay {
         if item.value.as_ref().map_or(0, Payload::len) > cx.shared.value_bytes_max {
             return refused(PutAnswer::TooLarge);
         }
-        let old = self.store.as_ref().and_then(|store| store.record(item.key, cx.now));
+        let old = self.record(item.key, cx.now);
         let record = match old {
             // It came again: its answer was lost, or another node was responsible.
             Some(old) if (old.stamp.writer, old.stamp.write) == (from.0, write) => old,
@@ -191,7 +190,7 @@ impl Overlay {
     }
 
     /// Sends copies to replicas that do not hold them yet. The job ends once all do.
-    fn spread(&mut self, cx: &mut Cx<'_>, name: u32) {
+    fn spread(&mut self, cx: &mut Cx<'_>, routing: &mut Routing<'_>, name: u32) {
         let Some(Job::Write(mut job)) = self.state().jobs.remove(name) else {
             return;
         };
@@ -201,7 +200,7 @@ impl Overlay {
             let Some(record) = &item.record else {
                 continue;
             };
-            let replicas = self.other_replicas(cx, item.key);
+            let replicas = routing.other_replicas(cx, item.key);
             let mut is_spread = true;
             for &node in replicas.iter().filter(|node| !item.holders.contains(node)) {
                 is_spread = false;
@@ -221,7 +220,7 @@ impl Overlay {
             }
         }
         if by_node.is_empty() || job.rounds > ROUNDS_MAX {
-            return self.end_write_on_disk(cx, job);
+            return self.end_write_on_disk(cx, routing, job);
         }
         // Messages are made first: the job must know how many answers it waits for.
         let mut messages: Vec<(NodeId, Arc<[Record]>)> = Vec::new();
@@ -234,33 +233,15 @@ impl Overlay {
         let name = self.state().jobs.insert(Job::Write(job));
         for (node, records) in messages {
             let body = Body::Copy { exchange: 0, records };
-            self.ask(cx, node, Cause::Job(name), 0, None, body);
+            routing.ask(node, Cause::Job(name), body);
         }
     }
 
-    pub(in crate::overlay) fn end_write(&mut self, cx: &mut Cx<'_>, job: WriteJob) {
-        let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
-        self.give_put_answers(cx, job.from, job.exchange, answers);
-    }
-
-    fn give_put_answers(
+    /// Another node gives copies.
+    pub fn receive_copy(
         &mut self,
         cx: &mut Cx<'_>,
-        to: NodeId,
-        exchange: u32,
-        answers: Vec<(Key, PutAnswer)>,
-    ) {
-        if to == cx.node {
-            self.put_answered(cx, exchange, &answers);
-        } else {
-            let answers = answers.into_iter().map(|(_, answer)| answer).collect();
-            self.send(cx, to, Body::PutReply { exchange, answers });
-        }
-    }
-
-    pub(in crate::overlay) fn receive_copy(
-        &mut self,
-        cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         from: NodeId,
         exchange: u32,
         records: &[Record],
@@ -270,7 +251,7 @@ impl Overlay {
             answers.push(if !self.is_sound(cx, record) {
                 cx.count(counters::BAD_RECORD, 1);
                 CopyAnswer::OverQuota
-            } else if !self.is_near(cx, record.key) {
+            } else if !is_near(cx, routing, record.key) {
                 cx.count(counters::FAR_RECORD, 1);
                 CopyAnswer::Far
             } else {
@@ -281,14 +262,14 @@ impl Overlay {
                 }
             });
         }
-        self.answer_copies(cx, from, exchange, answers);
+        self.answer_copies(cx, routing, from, exchange, answers);
     }
 
     /// True if a peer may send this record.
-    pub(in crate::overlay) fn is_sound(&self, cx: &mut Cx<'_>, record: &Record) -> bool {
+    pub(super) fn is_sound(&self, cx: &mut Cx<'_>, record: &Record) -> bool {
         let max = cx.shared.lifetime_max.max(TOMBSTONE_LIFETIME).as_millis() as u32;
         let length = record.value.as_ref().map_or(0, Payload::len);
-        let held = self.store().and_then(|store| store.get(record.key, cx.now));
+        let held = self.held(record.key, cx.now);
         let known = held.map_or(0, |held| held.stamp.version.count);
         let is_believed = is_believable(known, record.stamp.version.count);
         if !is_believed {
@@ -297,35 +278,18 @@ impl Overlay {
         length <= cx.shared.value_bytes_max && record.lifetime_ms <= max && is_believed
     }
 
-    /// True if this node may hold the key. Leaves some slack for outdated tables.
-    fn is_near(&self, cx: &Cx<'_>, key: Key) -> bool {
-        let mut nodes = Vec::new();
-        self.router.replicas(key, 2 * cx.shared.copies() + 2, &mut nodes);
-        nodes.contains(&cx.node)
-    }
-
-    pub(in crate::overlay) fn receive_copy_reply(
+    /// A replica answered copies, record by record.
+    pub fn copies_answered(
         &mut self,
         cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         from: NodeId,
-        number: u32,
+        cause: Cause,
+        records: &[Record],
         answers: &[CopyAnswer],
     ) {
-        if answers.is_empty() {
-            return self.wait_on(cx, from, number);
-        }
-        let Some(exchange) = self.answered(cx, from, number) else {
-            return;
-        };
-        let Body::Copy { records, .. } = &exchange.body else {
-            return cx.count(counters::BAD_ANSWER, 1);
-        };
-        if answers.len() != records.len() {
-            cx.count(counters::BAD_ANSWER, 1);
-            return self.unanswered(cx, exchange);
-        }
-        let Cause::Job(name) = exchange.cause else {
-            return self.copies_held(cx, from, records, answers);
+        let Cause::Job(name) = cause else {
+            return self.copies_held(cx, routing, from, records, answers);
         };
         let Some(Job::Write(mut job)) = self.state().jobs.get(name).cloned() else {
             return;
@@ -337,7 +301,7 @@ impl Overlay {
         let is_over = job.waiting == 0;
         *self.state().jobs.get_mut(name).expect("just seen") = Job::Write(job);
         if is_over {
-            self.spread(cx, name);
+            self.spread(cx, routing, name);
         }
     }
 
@@ -385,26 +349,26 @@ impl Overlay {
         }
     }
 
-    /// A replica did not answer, and counts as failed.
-    pub(in crate::overlay) fn copy_unanswered(
+    /// A replica did not answer a message of this job, and counts as failed.
+    pub fn unanswered(
         &mut self,
         cx: &mut Cx<'_>,
+        routing: &mut Routing<'_>,
         name: u32,
-        _: NodeId,
         body: &Body,
     ) {
         match (self.state().jobs.get_mut(name), body) {
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
                 if job.waiting == 0 {
-                    self.spread(cx, name);
+                    self.spread(cx, routing, name);
                 }
             }
             (Some(Job::Read(job)), Body::Fetch { keys, .. }) => {
                 job.waiting -= 1;
                 job.unanswered.extend(keys.iter());
                 if job.waiting == 0 {
-                    self.ask_replicas(cx, name);
+                    self.ask_replicas(cx, routing, name);
                 }
             }
             _ => {}
@@ -412,23 +376,34 @@ impl Overlay {
     }
 
     /// Takes back what the application kept on disk.
-    pub(in crate::overlay) fn restore(&mut self, cx: &mut Cx<'_>, records: Vec<Record>) {
+    pub fn restore(&mut self, cx: &mut Cx<'_>, records: Vec<Record>) {
         let (now, config) = (cx.now, cx.shared);
         for record in records {
             if self.is_sound(cx, &record) {
                 let (bytes_max, records_max) = (config.store_bytes_max, config.store_records_max);
-                self.store_mut().accept(&record, now, bytes_max, records_max);
+                self.state().store.accept(&record, now, bytes_max, records_max);
                 cx.count(counters::RESTORED, 1);
             } else {
                 cx.count(counters::BAD_RECORD, 1);
             }
         }
-        self.state().sync.hurry();
+        self.hurry();
     }
 }
 
+/// Answers the writer.
+pub(super) fn end_write(routing: &mut Routing<'_>, job: WriteJob) {
+    let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
+    routing.answer_put(job.from, job.exchange, answers);
+}
+
+/// True if this node may hold the key. Leaves some slack for outdated tables.
+fn is_near(cx: &Cx<'_>, routing: &Routing<'_>, key: Key) -> bool {
+    routing.is_among(cx, key, 2 * cx.shared.copies() + 2)
+}
+
 /// Ranges of records that each fit a message.
-pub(in crate::overlay) fn copy_pieces(
+pub(super) fn copy_pieces(
     cx: &Cx<'_>,
     records: &[Record],
 ) -> impl Iterator<Item = std::ops::Range<usize>> {

@@ -27,14 +27,14 @@ pub struct Held {
     /// The value; `None` if it was removed.
     pub value: Option<Payload>,
     // The neighbourhood in which all other replicas confirmed to hold it; 0 for none.
-    pub(in crate::overlay) settled_in: u64,
+    pub(super) settled_in: u64,
     // When it was stored here.
-    pub(in crate::overlay) stored_at: Instant,
+    pub(super) stored_at: Instant,
 }
 
 /// What became of a record that was to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::overlay) enum Accepted {
+pub(super) enum Accepted {
     /// It is stored.
     New,
     /// It was stored before.
@@ -77,7 +77,7 @@ impl Store {
     }
 
     /// Stores a record unless there is a newer one, or no room.
-    pub(in crate::overlay) fn accept(
+    pub(super) fn accept(
         &mut self,
         record: &Record,
         now: Instant,
@@ -120,7 +120,7 @@ impl Store {
 
     /// Removes the record under a key if its version is at most `version`; false if there is no
     /// such record.
-    pub(in crate::overlay) fn drop_record(&mut self, key: Key, version: Version) -> bool {
+    pub(super) fn drop_record(&mut self, key: Key, version: Version) -> bool {
         match self.records.get(&key) {
             Some(held) if held.stamp.version <= version => {
                 let held = self.records.remove(&key).expect("just seen");
@@ -133,7 +133,7 @@ impl Store {
     }
 
     /// Others hold it too, as long as the neighbourhood is this one.
-    pub(in crate::overlay) fn settle(&mut self, key: Key, version: Version, neighbourhood: u64) {
+    pub(super) fn settle(&mut self, key: Key, version: Version, neighbourhood: u64) {
         if let Some(held) = self.records.get_mut(&key)
             && held.stamp.version == version
         {
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// The record as it is sent to others.
-    pub(in crate::overlay) fn record(&self, key: Key, now: Instant) -> Option<Record> {
+    pub(super) fn record(&self, key: Key, now: Instant) -> Option<Record> {
         let held = self.get(key, now)?;
         let lifetime = held.expires_at.since(now).as_millis();
         Some(Record {
@@ -155,7 +155,7 @@ impl Store {
 
     /// Keys and ages of up to `count` records from `from` on, and where the next go on; `None`
     /// after the last.
-    pub(in crate::overlay) fn page(
+    pub(super) fn page(
         &self,
         from: Option<Key>,
         count: usize,
@@ -173,12 +173,7 @@ impl Store {
     }
 
     /// Erases expired records among the next `count` records; calls `erased` for each.
-    pub(in crate::overlay) fn sweep(
-        &mut self,
-        count: usize,
-        now: Instant,
-        mut erased: impl FnMut(Key),
-    ) {
+    pub(super) fn sweep(&mut self, count: usize, now: Instant, mut erased: impl FnMut(Key)) {
         let from = self.swept.unwrap_or(Key::ZERO);
         let mut range = self.records.range(from..);
         let mut expired = Vec::new();
@@ -209,5 +204,54 @@ fn unshared(value: Payload) -> Payload {
     match value {
         Payload::Bytes(bytes) => Payload::Bytes(Bytes::copy_from_slice(&bytes)),
         Payload::Zeros(len) => Payload::Zeros(len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn key(byte: u8) -> Key {
+        Key::from_bytes([byte; Key::BYTES])
+    }
+
+    fn record(byte: u8, count: u64, value: Option<&'static str>) -> Record {
+        let version = Version { count, by: 1 };
+        Record {
+            key: key(byte),
+            stamp: Stamp { version, writer: 9, write: count },
+            lifetime_ms: 60_000,
+            value: value.map(Payload::from),
+        }
+    }
+
+    #[test]
+    fn the_newer_record_stays_and_a_removed_one_does_not_come_back() {
+        let mut store = Store::default();
+        let now = Instant::ZERO;
+        let mut accept = |record: &Record| store.accept(record, now, 1000, 10);
+        let (first, second) = (record(1, 1, Some("a")), record(1, 2, Some("b")));
+        assert_eq!(accept(&first), Accepted::New);
+        assert_eq!(accept(&first), Accepted::Known);
+        assert_eq!(accept(&second), Accepted::New);
+        assert_eq!(accept(&first), Accepted::Newer(second.stamp));
+        let removed = record(1, 3, None);
+        assert_eq!(accept(&removed), Accepted::New);
+        assert_eq!(accept(&second), Accepted::Newer(removed.stamp));
+        // Of one age and another write: a node gave it that had lost its memory.
+        let twin =
+            Record { stamp: Stamp { write: 77, ..removed.stamp }, ..record(1, 3, Some("c")) };
+        assert_eq!(accept(&twin), Accepted::Newer(removed.stamp));
+        assert_eq!(store.bytes(), Key::BYTES);
+        assert_eq!(store.get(key(1), now).map(|held| held.value.clone()), Some(None));
+        // Its time over, it is as if it had never been.
+        let later = now + 2 * MINUTE;
+        assert_eq!(store.get(key(1), later), None);
+        assert_eq!(store.accept(&first, later, 1000, 10), Accepted::New);
+        let mut swept = Vec::new();
+        store.sweep(10, later + 2 * MINUTE, |key| swept.push(key));
+        assert_eq!((swept, store.len(), store.bytes()), (vec![key(1)], 0, 0));
     }
 }

@@ -1,6 +1,5 @@
 //! Records: versions, room, copies and removals.
 
-use super::super::super::storage::store::Accepted;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -13,33 +12,6 @@ fn record(byte: u8, count: u64, value: Option<&'static str>) -> Record {
         lifetime_ms: 60_000,
         value: value.map(Payload::from),
     }
-}
-
-#[test]
-fn the_newer_record_stays_and_a_removed_one_does_not_come_back() {
-    let mut store = Store::default();
-    let now = Instant::ZERO;
-    let mut accept = |record: &Record| store.accept(record, now, 1000, 10);
-    let (first, second) = (record(1, 1, Some("a")), record(1, 2, Some("b")));
-    assert_eq!(accept(&first), Accepted::New);
-    assert_eq!(accept(&first), Accepted::Known);
-    assert_eq!(accept(&second), Accepted::New);
-    assert_eq!(accept(&first), Accepted::Newer(second.stamp));
-    let removed = record(1, 3, None);
-    assert_eq!(accept(&removed), Accepted::New);
-    assert_eq!(accept(&second), Accepted::Newer(removed.stamp));
-    // Of one age and another write: a node gave it that had lost its memory.
-    let twin = Record { stamp: Stamp { write: 77, ..removed.stamp }, ..record(1, 3, Some("c")) };
-    assert_eq!(accept(&twin), Accepted::Newer(removed.stamp));
-    assert_eq!(store.bytes(), Key::BYTES);
-    assert_eq!(store.get(key(1), now).map(|held| held.value.clone()), Some(None));
-    // Its time over, it is as if it had never been.
-    let later = now + 2 * MINUTE;
-    assert_eq!(store.get(key(1), later), None);
-    assert_eq!(store.accept(&first, later, 1000, 10), Accepted::New);
-    let mut swept = Vec::new();
-    store.sweep(10, later + 2 * MINUTE, |key| swept.push(key));
-    assert_eq!((swept, store.len(), store.bytes()), (vec![key(1)], 0, 0));
 }
 
 #[test]
