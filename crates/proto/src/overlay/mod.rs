@@ -12,8 +12,8 @@
 //!   responsible.
 //! - The [`Oracle`] gives the responsible nodes that correct tables lead to.
 //!
-//! An [`Overlay`] is a node: a router, the look-ups of its application, and storage. It sends, waits
-//! for answers, looks after its router's table, and carries out what storage asks for.
+//! An [`Overlay`] is a node: a router, the look-ups of its application, and storage. It sends,
+//! waits for answers, maintains its router's table, and carries out the actions of storage.
 //!
 //! # Collective forwarding
 //!
