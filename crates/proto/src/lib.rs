@@ -8,6 +8,7 @@
 pub mod chain;
 pub mod core;
 pub mod detector;
+pub mod graphshare;
 pub mod group;
 pub mod mircc;
 pub mod multicast;

@@ -6,13 +6,12 @@ use smallvec::SmallVec;
 
 use super::ahead;
 use super::counters;
-use super::graph::Vertex;
 use super::homes::{Barred, HomeId, credit_of};
 use super::message::{DETOURS_MAX, Head, MESSAGE_BYTES_MAX, Traveller};
-use super::upkeep::Holding;
 use super::walker::NOWHERE;
 use super::{JobOf, QueuedWalker, Server};
 use crate::core::{Context, CounterId, Instant, NodeId};
+use crate::graphshare::{Holding, Vertex};
 
 impl Server {
     /// Walkers come from another node.

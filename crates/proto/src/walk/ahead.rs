@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use super::part::Part;
 use super::walker::Walker;
+use crate::graphshare::Part;
 
 /// Walkers whose memory is prefetched together. A step waits for three dependent reads; those of
 /// different walkers overlap.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::config::BundleConfig;
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
 use super::waits::Waits;
 use crate::core::{Context, Instant, Lane, NodeId, Protocol};
+use crate::graphshare::BundleConfig;
 
 /// Places that are kept while nothing waits in them, so that the next walkers find their own.
 const KEPT_MAX: usize = 64;

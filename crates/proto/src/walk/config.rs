@@ -4,92 +4,7 @@ use std::time::Duration;
 
 use crate::core::ConfigError;
 use crate::core::knobs::{ABOVE_ZERO, knobs};
-
-/// Which walkers a queue turns away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discipline {
-    /// Those that come when it is full.
-    TailDrop,
-    /// Some before it is full, more the longer it is. The paper's RQ.
-    RedDrop,
-    /// As few as with `TailDrop`. Walkers that `RedDrop` would drop are marked, which signals
-    /// congestion to their source, as ECN does for packets (RFC 3168).
-    RedMark,
-}
-
-knobs! {
-    /// A walker queue.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    pub struct QueueConfig {
-        /// Average length below which nothing is dropped or marked. The default is what a thread
-        /// serves in a millisecond; the paper's is 5. Source: Floyd and Jacobson 1993, min_th.
-        pub min_th: usize [walkers] = 4_096;
-        /// Average length from which on all are dropped or marked, more than `min_th`. The paper's
-        /// is 100. Source: as above, max_th.
-        pub max_th: usize [walkers] = 32_768, 1..;
-        /// The chance to be dropped or marked just below `max_th`. Source: max_p.
-        pub max_p: f64 = 0.1, 0.0..=1.0;
-        /// The part of the average that the length at each arrival makes up. At 1 there is no
-        /// averaging, as in the paper. Source: w_q.
-        pub weight: f64 = 1.0, f64::MIN_POSITIVE..=1.0;
-        /// Whether the chance rises from `max_p` to 1 between `max_th` and twice that, instead of
-        /// at once.
-        pub is_gentle: bool = false;
-        /// The most walkers; those that come then are lost. The paper's is 100.
-        pub limit: usize [walkers] = 65_536, 1..=1 << 24;
-    }
-    with {
-        /// Which walkers it turns away.
-        discipline: Discipline = Discipline::RedMark;
-    }
-    rules: |queue| {
-        let holds = queue.max_th > queue.min_th;
-        ConfigError::unless(holds, "max_th", queue.max_th, "more than min_th")
-    };
-}
-
-impl QueueConfig {
-    /// The paper's: drops from 5 on, and all at 100.
-    pub fn paper() -> QueueConfig {
-        QueueConfig {
-            discipline: Discipline::RedDrop,
-            min_th: 5,
-            max_th: 100,
-            limit: 100,
-            ..QueueConfig::default()
-        }
-    }
-}
-
-knobs! {
-    /// Walkers that travel together.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct BundleConfig {
-        /// The most walkers in a datagram. The default is as many as fit; 1 is the paper's.
-        pub walkers_max: usize [walkers] = 1024, 1..=BundleConfig::WALKERS_MAX;
-        /// How long a walker waits for others at most while its server has more to do; once that
-        /// has nothing left to do, all leave.
-        pub deadline: Duration
-            = Duration::from_micros(200), Duration::ZERO..=BundleConfig::DEADLINE_MAX;
-    }
-}
-
-/// How walkers pass a server, as a client asks for it together with the graph that it supplies.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct PassConfig {
-    /// Its walker queue.
-    pub queue: QueueConfig,
-    /// Walkers that travel together. A server sends at most [`BundleConfig::DEADLINE_MAX`] late.
-    pub bundle: BundleConfig,
-}
-
-impl PassConfig {
-    /// Checks that all is in its range.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.queue.check()?;
-        self.bundle.check()
-    }
-}
+use crate::graphshare::{BundleConfig, Discipline, QueueConfig};
 
 /// When sources slow down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,11 +189,4 @@ impl Config {
             ..Config::paper()
         }
     }
-}
-
-impl BundleConfig {
-    /// The most walkers in a datagram.
-    pub const WALKERS_MAX: usize = 1024;
-    /// The longest deadline.
-    pub const DEADLINE_MAX: Duration = Duration::from_secs(1);
 }

@@ -4,13 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Server;
-use super::graph::Vertex;
 use super::interface::{Edit, EditError, Event};
 use super::message::Message;
-use super::part::Outcome;
-use super::rows::Change;
-use super::upkeep::{EDITS_MAX, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
+use crate::graphshare::{Change, EDITS_MAX, Outcome, Upkeep, Vertex};
 
 /// After what time a server is asked again that has not answered.
 const AGAIN: Duration = Duration::from_millis(500);

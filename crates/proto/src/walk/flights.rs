@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::graph::Vertex;
 use crate::core::Instant;
+use crate::graphshare::Vertex;
 use crate::parts::slots::{SlotKey, Slots};
 
 /// How fine deadlines are.

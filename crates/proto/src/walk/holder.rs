@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Server;
-use super::config::PassConfig;
 use super::counters;
-use super::graph::{Graph, Vertex};
 use super::interface::Event;
 use super::message::Message;
-use super::part::{Given, Outcome, Owners, Part, Reception};
-use super::rows::Change;
-use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
+use crate::graphshare::{
+    Change, Chunk, Given, Graph, Holding, Opening, Outcome, Owners, Part, PassConfig, Plan,
+    Position, Reception, Upkeep, Vertex,
+};
 
 /// Clients whose latest edits are remembered, so that none is done twice.
 const CLIENTS_MAX: usize = 1024;

@@ -9,14 +9,11 @@ use thiserror::Error;
 
 use super::census::Census;
 use super::chance::{KindError, Length};
-use super::config::PassConfig;
 use super::flights::{attempt_of, is_same_walk};
-use super::graph::{Graph, Vertex};
 use super::kind::Kind;
 use super::message::{Stop, Trail};
-use super::part::Owners;
-use super::rows::{Change, EditFault};
 use crate::core::{ConfigError, NodeId};
+use crate::graphshare::{Change, EditFault, Graph, Owners, PassConfig, Vertex};
 
 /// The application's name for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::chance::{Chance, KindError};
-use super::graph::{Adjacency, Alias, Row, Vertex};
 use super::walker::{NOWHERE, Walker};
+use crate::graphshare::{Adjacency, Alias, Row, Vertex};
 
 /// How a walk chooses its next vertex.
 ///

@@ -8,15 +8,13 @@ use smallvec::SmallVec;
 
 use super::barrier::Barrier;
 use super::chance::{Chance, Length};
-use super::config::BundleConfig;
-use super::graph::Vertex;
 use super::kind::{Kind, Node2Vec};
-use super::upkeep::{UPKEEP_BYTES_MAX, Upkeep};
 use super::walker::{NOWHERE, Walker};
 use crate::core::field::Field;
 use crate::core::{
     DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
 };
+use crate::graphshare::{BundleConfig, UPKEEP_BYTES_MAX, Upkeep, Vertex};
 
 /// Most bytes of one message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;

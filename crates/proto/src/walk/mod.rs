@@ -14,7 +14,6 @@ mod config;
 pub mod counters;
 mod editor;
 mod flights;
-mod graph;
 mod holder;
 mod homes;
 mod interface;
@@ -22,16 +21,13 @@ mod kind;
 mod known;
 mod message;
 mod noting;
-mod part;
 mod red;
-mod rows;
 mod rtt;
 mod run;
 mod runs;
 mod seen;
 mod steps;
 mod supplier;
-mod upkeep;
 mod waits;
 mod walker;
 mod window;
@@ -44,6 +40,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::core::{ConfigError, Context, Instant, Lane, NodeId, PeerState, Protocol};
+use crate::graphshare::ADDRESS_BYTES_MAX;
 use crate::parts::deadline::Deadline;
 use ahead::AHEAD;
 use bundler::{Bundler, Cargo};
@@ -57,28 +54,26 @@ use run::{Due, From, Lost, Run};
 use runs::Runs;
 use steps::Steps;
 use supplier::Supplier;
-use upkeep::ADDRESS_BYTES_MAX;
 
 pub use barrier::Barrier;
 pub use census::Census;
 pub use chance::{Chance, KindError, Length};
-pub use config::{
-    BundleConfig, Config, Control, Discipline, Generation, PacedConfig, PassConfig, QueueConfig,
-    Recovery, StepConfig, WindowConfig,
-};
-pub use graph::{Adjacency, Alias, AliasScratch, Graph, GraphError, Row, Vertex};
+pub use config::{Config, Control, Generation, PacedConfig, Recovery, StepConfig, WindowConfig};
 pub use interface::{
     Command, Edit, EditError, Event, Job, JobId, JobReport, Refusal, Sources, Supply, SupplyFault,
     UnderWay, Walk,
 };
 pub use kind::{Kind, Node2Vec, Step};
 pub use message::{Ended, Head, Message, Stop, Trail, Traveller};
-pub use part::{Given, Outcome, Owners, Part, Reception};
 pub use red::{Red, Verdict, probability};
-pub use rows::{Change, EditFault, OwnRow};
-pub use upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 pub use waits::Waits;
 pub use walker::{NOWHERE, Walker};
+
+pub use crate::graphshare::{
+    Adjacency, Alias, AliasScratch, BundleConfig, Change, Chunk, Discipline, EditFault, Given,
+    Graph, GraphError, Holding, Opening, Outcome, OwnRow, Owners, Part, PassConfig, Plan, Position,
+    QueueConfig, Reception, Row, Upkeep, Vertex,
+};
 
 /// Walks that are begun in a turn, at most.
 const GENERATED_MAX: usize = 1024;

@@ -1,9 +1,7 @@
 //! A server's record of the rows that walkers draw from.
 
+use crate::graphshare::{Adjacency, Part, Row, Vertex};
 use std::cell::Cell;
-
-use super::graph::{Adjacency, Row, Vertex};
-use super::part::Part;
 
 /// A part that notes of which version the row was that a walker drew its edge from.
 pub(super) struct Noting<'a> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::config::{Discipline, QueueConfig};
 use crate::core::{Instant, Rng};
+use crate::graphshare::{Discipline, QueueConfig};
 
 /// The fate of a walker that arrives at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

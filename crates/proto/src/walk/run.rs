@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::config::{Config, Control, Generation, PacedConfig, Recovery};
 use super::flights::{FLIGHTS_MAX, Flight, Flights, attempt_of};
-use super::graph::Vertex;
 use super::interface::{Job, JobReport, Walk};
 use super::message::{Ended, Head, Traveller};
 use super::rtt::{Lateness, RoundTrip, Slack};
 use super::walker::Walker;
 use super::window::Window;
 use crate::core::Instant;
+use crate::graphshare::Vertex;
 
 /// How long a walk may take before any has come back.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);

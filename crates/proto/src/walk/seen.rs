@@ -4,8 +4,8 @@ use super::Server;
 use super::census::Census;
 use super::interface::UnderWay;
 use super::message::{Head, Message, Traveller};
-use super::part::Part;
 use crate::core::NodeId;
+use crate::graphshare::Part;
 
 impl Server {
     /// Waiting walkers of all homes, without the one that is served.

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Barrier;
-use super::config::{BundleConfig, StepConfig};
+use super::config::StepConfig;
 use super::counters;
-use super::graph::Vertex;
 use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
 use super::walker::Walker;
 use super::{QueuedWalker, Server, Timer};
 use crate::core::{Context, Instant, Lane, NodeId};
+use crate::graphshare::{BundleConfig, Vertex};
 
 type Cx<'a> = Context<'a, Server>;
 

@@ -8,12 +8,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Server;
-use super::graph::{Graph, Vertex};
 use super::interface::{Event, Supply, SupplyFault};
 use super::message::Message;
-use super::part::Part;
-use super::upkeep::{Chunk, Holding, Opening, Plan, Position, Upkeep};
 use crate::core::{Context, Instant, Lane, NodeId};
+use crate::graphshare::{Chunk, Graph, Holding, Opening, Part, Plan, Position, Upkeep, Vertex};
 
 /// Bytes of a chunk, about; a row that is longer is cut.
 const CHUNK_BYTES: usize = 48 << 10;

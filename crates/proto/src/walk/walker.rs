@@ -1,8 +1,8 @@
 //! A walker: one walk on its way.
 
 use super::chance::Length;
-use super::graph::Vertex;
 use crate::core::mix;
+use crate::graphshare::Vertex;
 
 /// No vertex.
 pub const NOWHERE: Vertex = Vertex::MAX;

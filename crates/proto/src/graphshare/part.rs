@@ -421,19 +421,19 @@ impl Part {
 impl Part {
     /// The place of the edge that a draw falls on.
     #[inline]
-    pub(super) fn edge_ahead(&self, vertex: Vertex, draw: u64) -> u64 {
+    pub(crate) fn edge_ahead(&self, vertex: Vertex, draw: u64) -> u64 {
         self.graph.edge_of(vertex, draw)
     }
 
     /// Where it leads.
     #[inline]
-    pub(super) fn target_ahead(&self, edge: u64) -> Vertex {
+    pub(crate) fn target_ahead(&self, edge: u64) -> Vertex {
         self.graph.target_of(edge)
     }
 
     /// The place of the vertex's owner among the servers.
     #[inline]
-    pub(super) fn place_ahead(&self, vertex: Vertex) -> usize {
+    pub(crate) fn place_ahead(&self, vertex: Vertex) -> usize {
         self.owners.place(vertex)
     }
 }

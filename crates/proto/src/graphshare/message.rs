@@ -1,13 +1,11 @@
 //! Messages of servers and clients about the graph, and their encoding.
 
-use std::time::Duration;
-
 use bytes::{BufMut, Bytes};
 
-use super::config::{BundleConfig, Discipline, PassConfig, QueueConfig};
 use super::graph::Vertex;
 use super::part::{Given, Outcome, Owners, Reception};
 use super::rows::{Change, OwnRow};
+use super::service::PassConfig;
 use crate::core::Rng;
 use crate::core::field::{Address, Field, List, fields};
 use crate::core::{DecodeError, NodeId, Payload, split, take_u8, take_u16, take_u32, take_u64};
@@ -19,7 +17,7 @@ pub const EDITS_MAX: usize = 1024;
 /// Most vertices in one report.
 pub const VERTICES_MAX: usize = 256;
 /// Most bytes of a server's address.
-pub(super) const ADDRESS_BYTES_MAX: usize = 64;
+pub(crate) const ADDRESS_BYTES_MAX: usize = 64;
 
 /// The description of a graph that precedes its parts.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,7 +138,7 @@ impl Field for Opening {
     const BYTES_MIN: usize = 8 + 4 + 1 + <Servers as Field<Vec<_>>>::BYTES_MIN;
 
     fn bytes(Opening { plan, .. }: &Opening) -> usize {
-        let pass = if plan.pass.is_some() { PASS_BYTES } else { 0 };
+        let pass = plan.pass.as_ref().map_or(0, PassConfig::bytes);
         8 + 4 + 1 + pass + Servers::bytes(&plan.servers)
     }
 
@@ -152,7 +150,7 @@ impl Field for Opening {
         let replaces = if *replaces { REPLACES } else { 0 };
         head.put_u8(carried | replaces | if plan.pass.is_some() { PASS } else { 0 });
         if let Some(pass) = &plan.pass {
-            encode_pass(pass, head);
+            PassConfig::put(pass, head);
         }
         Servers::put(&plan.servers, head)
     }
@@ -162,7 +160,7 @@ impl Field for Opening {
         if flags > WEIGHTED | LABELLED | REPLACES | PASS {
             return Err(out_of("flags", flags.into()));
         }
-        let pass = (flags & PASS != 0).then(|| decode_pass(bytes)).transpose()?;
+        let pass = (flags & PASS != 0).then(|| PassConfig::take(bytes, "pass")).transpose()?;
         let servers = Servers::take(bytes, "address")?;
         let (is_weighted, is_labelled) = (flags & WEIGHTED != 0, flags & LABELLED != 0);
         let plan = Plan { id, vertices, is_weighted, is_labelled, servers, pass };
@@ -170,28 +168,13 @@ impl Field for Opening {
     }
 
     fn any(rng: &mut Rng) -> Opening {
-        let any_pass = |rng: &mut Rng| {
-            let min_th = rng.below(1000) as usize;
-            let queue = QueueConfig {
-                discipline: DISCIPLINES[rng.below(3) as usize],
-                min_th,
-                max_th: min_th + 1 + rng.below(1000) as usize,
-                max_p: rng.unit(),
-                weight: 0.01 + 0.9 * rng.unit(),
-                is_gentle: bool::any(rng),
-                limit: 1 + rng.below(1 << 24) as usize,
-            };
-            let deadline = Duration::from_micros(rng.below(1_000_001).into());
-            let walkers_max = 1 + rng.below(BundleConfig::WALKERS_MAX as u32) as usize;
-            PassConfig { queue, bundle: BundleConfig { walkers_max, deadline } }
-        };
         let plan = Plan {
             id: u64::any(rng),
             vertices: u32::any(rng),
             is_weighted: bool::any(rng),
             is_labelled: bool::any(rng),
             servers: Servers::any(rng),
-            pass: bool::any(rng).then(|| any_pass(rng)),
+            pass: bool::any(rng).then(|| PassConfig::any(rng)),
         };
         Opening { plan, replaces: bool::any(rng) }
     }
@@ -324,48 +307,6 @@ fn out_of(field: &'static str, value: u64) -> DecodeError {
     DecodeError::OutOfRange { field, value }
 }
 
-/// Disciplines, each by its place in a message.
-const DISCIPLINES: [Discipline; 3] =
-    [Discipline::TailDrop, Discipline::RedDrop, Discipline::RedMark];
-
-/// Bytes of how walkers pass.
-const PASS_BYTES: usize = 1 + 4 + 4 + 8 + 8 + 1 + 4 + 2 + 4;
-
-fn encode_pass(PassConfig { queue, bundle }: &PassConfig, head: &mut impl BufMut) {
-    let place = DISCIPLINES.iter().position(|other| *other == queue.discipline);
-    head.put_u8(place.expect("all disciplines are listed") as u8);
-    head.put_u32(queue.min_th as u32);
-    head.put_u32(queue.max_th as u32);
-    head.put_u64(queue.max_p.to_bits());
-    head.put_u64(queue.weight.to_bits());
-    head.put_u8(queue.is_gentle.into());
-    head.put_u32(queue.limit as u32);
-    head.put_u16(bundle.walkers_max as u16);
-    head.put_u32(bundle.deadline.as_micros() as u32);
-}
-
-/// The setting for passing walkers. Values out of range are refused here, so that no server applies
-/// them.
-fn decode_pass(bytes: &mut Bytes) -> Result<PassConfig, DecodeError> {
-    let place = take_u8(bytes)?;
-    let discipline = DISCIPLINES.get(usize::from(place));
-    let discipline = *discipline.ok_or_else(|| out_of("discipline", place.into()))?;
-    let (min_th, max_th) = (take_u32(bytes)? as usize, take_u32(bytes)? as usize);
-    let (max_p, weight) = (f64::from_bits(take_u64(bytes)?), f64::from_bits(take_u64(bytes)?));
-    let gentle = take_u8(bytes)?;
-    if gentle > 1 {
-        return Err(out_of("gentle", gentle.into()));
-    }
-    let limit = take_u32(bytes)? as usize;
-    let queue =
-        QueueConfig { discipline, min_th, max_th, max_p, weight, is_gentle: gentle == 1, limit };
-    let walkers_max = take_u16(bytes)?.into();
-    let deadline = Duration::from_micros(take_u32(bytes)?.into());
-    let pass = PassConfig { queue, bundle: BundleConfig { walkers_max, deadline } };
-    pass.check().map_err(|error| out_of(error.knob(), 0))?;
-    Ok(pass)
-}
-
 fn carried(is_weighted: bool, is_labelled: bool) -> u8 {
     (if is_weighted { WEIGHTED } else { 0 }) | if is_labelled { LABELLED } else { 0 }
 }
@@ -410,7 +351,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
 
 impl Upkeep {
     /// What it is, in a word.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Upkeep::Open(..) => "open",
             Upkeep::Chunk(_) => "chunk",

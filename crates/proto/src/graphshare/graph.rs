@@ -221,7 +221,7 @@ impl Graph {
     /// The place among all edges of the one of `vertex` that a uniform draw falls on; any place if
     /// it has none.
     #[inline]
-    pub(super) fn edge_of(&self, vertex: Vertex, draw: u64) -> u64 {
+    pub(crate) fn edge_of(&self, vertex: Vertex, draw: u64) -> u64 {
         let vertex = vertex as usize;
         let Some(&[from, to]) = self.offsets.get(vertex..vertex + 2) else { return 0 };
         from + ((u128::from(draw) * u128::from(to - from)) >> 64) as u64
@@ -229,7 +229,7 @@ impl Graph {
 
     /// The target of the edge at this place; vertex 0 if the place has no edge.
     #[inline]
-    pub(super) fn target_of(&self, edge: u64) -> Vertex {
+    pub(crate) fn target_of(&self, edge: u64) -> Vertex {
         self.targets.get(edge as usize).copied().unwrap_or_default()
     }
 
