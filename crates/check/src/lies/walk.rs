@@ -2,10 +2,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use paceline_proto::core::{Lane, NodeId};
+use paceline_proto::graphshare::{
+    EditFault, EditOutcome, GraphMessage, GraphPlan, Holding, OpenRequest, OwnRow, PartChunk,
+    PartPosition, TransferReply, VertexChange, VertexTransfer,
+};
 use paceline_proto::walk::{
-    Barrier, Chance, Change, Chunk, EditFault, Ended, Given, Head, Holding, Kind, Length, Message,
-    NOWHERE, Node2Vec, Opening, Outcome, OwnRow, Plan, Position, Reception, Stop, Trail, Traveller,
-    Upkeep, Vertex, Walker,
+    Barrier, Chance, Ended, Head, Kind, Length, Message, NOWHERE, Node2Vec, Stop, Trail, Traveller,
+    Vertex, Walker,
 };
 
 use super::{Draw, Source};
@@ -115,13 +118,13 @@ fn ended(source: &mut Source<'_>) -> Message {
     Message::Ended { job: source.word(), trail, walks }
 }
 
-fn position(source: &mut Source<'_>) -> Position {
-    Position { vertex: vertex(source), edge: source.half() }
+fn position(source: &mut Source<'_>) -> PartPosition {
+    PartPosition { vertex: vertex(source), edge: source.half() }
 }
 
-fn open(source: &mut Source<'_>) -> Upkeep {
+fn open(source: &mut Source<'_>) -> GraphMessage {
     let servers = 1 + source.rng.below(4);
-    let plan = Plan {
+    let plan = GraphPlan {
         id: source.word(),
         vertices: source.half(),
         is_weighted: source.flag(),
@@ -129,15 +132,15 @@ fn open(source: &mut Source<'_>) -> Upkeep {
         servers: (0..servers).map(|_| (node(source), Bytes::new())).collect(),
         pass: None,
     };
-    Upkeep::Open(Opening { plan, replaces: source.flag() })
+    GraphMessage::Open(OpenRequest { plan, replaces: source.flag() })
 }
 
-fn chunk(source: &mut Source<'_>) -> Chunk {
+fn chunk(source: &mut Source<'_>) -> PartChunk {
     let edges = source.rng.below(4) as usize;
     let (is_weighted, is_labelled) = (source.flag(), source.flag());
     let weights = if is_weighted { edges } else { 0 };
     let labels = if is_labelled { edges } else { 0 };
-    Chunk {
+    PartChunk {
         from: position(source),
         owners: source.some(4, |source| source.half() as u16),
         degrees: source.some(4, Source::half),
@@ -153,21 +156,25 @@ fn weight(source: &mut Source<'_>) -> f32 {
     source.one_of(&[0.0, 1.0, -1.0, f32::MAX, f32::INFINITY])
 }
 
-fn change(source: &mut Source<'_>) -> Change {
+fn change(source: &mut Source<'_>) -> VertexChange {
     match source.rng.below(4) {
-        0 => Change::Set { to: vertex(source), weight: weight(source), label: source.half() as u8 },
-        1 => Change::Cut { to: vertex(source) },
-        2 => Change::Clear,
-        _ => Change::Move { to: source.half() as u16 },
+        0 => VertexChange::Set {
+            to: vertex(source),
+            weight: weight(source),
+            label: source.half() as u8,
+        },
+        1 => VertexChange::Cut { to: vertex(source) },
+        2 => VertexChange::Clear,
+        _ => VertexChange::Move { to: source.half() as u16 },
     }
 }
 
-fn outcome(source: &mut Source<'_>) -> Outcome {
+fn outcome(source: &mut Source<'_>) -> EditOutcome {
     match source.rng.below(4) {
-        0 => Outcome::Done(source.half()),
-        1 => Outcome::Elsewhere(node(source), source.half()),
-        2 => Outcome::Busy,
-        _ => Outcome::Refused(source.one_of(&[
+        0 => EditOutcome::Done(source.half()),
+        1 => EditOutcome::Elsewhere(node(source), source.half()),
+        2 => EditOutcome::Busy,
+        _ => EditOutcome::Refused(source.one_of(&[
             EditFault::Weight,
             EditFault::Label,
             EditFault::Fixed,
@@ -178,9 +185,9 @@ fn outcome(source: &mut Source<'_>) -> Outcome {
     }
 }
 
-fn given(source: &mut Source<'_>) -> Given {
+fn transfer(source: &mut Source<'_>) -> VertexTransfer {
     let targets: Vec<Vertex> = source.some(4, vertex);
-    Given {
+    VertexTransfer {
         vertex: vertex(source),
         epoch: source.half(),
         version: source.half(),
@@ -188,14 +195,14 @@ fn given(source: &mut Source<'_>) -> Given {
     }
 }
 
-fn upkeep(source: &mut Source<'_>) -> Upkeep {
+fn graph_message(source: &mut Source<'_>) -> GraphMessage {
     match source.rng.below(11) {
         0 => open(source),
-        1 => Upkeep::Chunk(chunk(source)),
-        2 => Upkeep::Ask,
-        3 => Upkeep::Who,
-        4 => Upkeep::Here(Bytes::from_static(b"nowhere")),
-        5 => Upkeep::Held(match source.rng.below(4) {
+        1 => GraphMessage::Chunk(chunk(source)),
+        2 => GraphMessage::Ask,
+        3 => GraphMessage::Who,
+        4 => GraphMessage::Here(Bytes::from_static(b"nowhere")),
+        5 => GraphMessage::Held(match source.rng.below(4) {
             0 => Holding::Until(position(source)),
             1 => Holding::Whole,
             2 => Holding::Other(source.word()),
@@ -204,26 +211,26 @@ fn upkeep(source: &mut Source<'_>) -> Upkeep {
         6 => {
             let mut edits = source.some(3, |source| (vertex(source), change(source)));
             edits.push((vertex(source), change(source)));
-            Upkeep::Edits(source.word(), edits)
+            GraphMessage::Edits(source.word(), edits)
         }
         7 => {
             let mut outcomes = source.some(3, outcome);
             outcomes.push(outcome(source));
-            Upkeep::Edited(source.word(), outcomes)
+            GraphMessage::Edited(source.word(), outcomes)
         }
-        8 => Upkeep::Give(given(source)),
-        9 => Upkeep::Received(
+        8 => GraphMessage::Give(transfer(source)),
+        9 => GraphMessage::Received(
             vertex(source),
             match source.rng.below(3) {
-                0 => Reception::Taken(source.half()),
-                1 => Reception::Moves(source.half()),
-                _ => Reception::Refused,
+                0 => TransferReply::Taken(source.half()),
+                1 => TransferReply::Moves(source.half()),
+                _ => TransferReply::Refused,
             },
         ),
         _ => {
             let mut places = source.some(3, |source| (vertex(source), node(source), source.half()));
             places.push((vertex(source), node(source), source.half()));
-            Upkeep::Moved(places)
+            GraphMessage::Moved(places)
         }
     }
 }
@@ -242,7 +249,7 @@ impl Draw for Message {
         match source.rng.below(8) {
             0..2 => walkers(source),
             2..4 => ended(source),
-            4..7 => Message::Upkeep(plan(source), Box::new(upkeep(source))),
+            4..7 => Message::Graph(plan(source), Box::new(graph_message(source))),
             _ => Message::Barrier(barrier(source)),
         }
     }
@@ -254,18 +261,18 @@ impl Draw for Message {
             Message::Barrier(Barrier::Ready { .. }) => "lie_walk_ready",
             Message::Barrier(Barrier::Go { .. }) => "lie_walk_go",
             Message::Barrier(Barrier::Sent { .. }) => "lie_walk_sent",
-            Message::Upkeep(_, upkeep) => match &**upkeep {
-                Upkeep::Open(..) => "lie_walk_open",
-                Upkeep::Chunk(_) => "lie_walk_chunk",
-                Upkeep::Ask => "lie_walk_ask",
-                Upkeep::Who => "lie_walk_who",
-                Upkeep::Here(_) => "lie_walk_here",
-                Upkeep::Held(_) => "lie_walk_held",
-                Upkeep::Edits(..) => "lie_walk_edits",
-                Upkeep::Edited(..) => "lie_walk_edited",
-                Upkeep::Give(_) => "lie_walk_give",
-                Upkeep::Received(..) => "lie_walk_received",
-                Upkeep::Moved(_) => "lie_walk_moved",
+            Message::Graph(_, message) => match &**message {
+                GraphMessage::Open(..) => "lie_walk_open",
+                GraphMessage::Chunk(_) => "lie_walk_chunk",
+                GraphMessage::Ask => "lie_walk_ask",
+                GraphMessage::Who => "lie_walk_who",
+                GraphMessage::Here(_) => "lie_walk_here",
+                GraphMessage::Held(_) => "lie_walk_held",
+                GraphMessage::Edits(..) => "lie_walk_edits",
+                GraphMessage::Edited(..) => "lie_walk_edited",
+                GraphMessage::Give(_) => "lie_walk_give",
+                GraphMessage::Received(..) => "lie_walk_received",
+                GraphMessage::Moved(_) => "lie_walk_moved",
             },
         }
     }
@@ -295,9 +302,13 @@ impl Draw for Message {
         let is_on_stream = match self {
             Message::Walkers { .. } | Message::Ended { .. } => false,
             Message::Barrier(_) => true,
-            Message::Upkeep(_, upkeep) => {
-                !matches!(**upkeep, Upkeep::Ask | Upkeep::Who | Upkeep::Here(_) | Upkeep::Held(_))
-            }
+            Message::Graph(_, message) => !matches!(
+                **message,
+                GraphMessage::Ask
+                    | GraphMessage::Who
+                    | GraphMessage::Here(_)
+                    | GraphMessage::Held(_)
+            ),
         };
         if is_on_stream { Lane::Stream } else { Lane::Datagram }
     }

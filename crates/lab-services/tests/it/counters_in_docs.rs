@@ -12,7 +12,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("overlay", &["overlay"]),
     ("slingshot", &["slingshot", "srm", "nak", "ack", "gossip"]),
     ("mircc", &["mircc"]),
-    ("walk", &["walk"]),
+    ("walk", &["walk", "graphshare"]),
 ];
 
 fn table(set: &CounterSet) -> String {

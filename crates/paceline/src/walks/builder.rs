@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use paceline_net::{Events, Node};
 use paceline_proto::core::NodeId;
+use paceline_proto::graphshare::{GraphCommand, GraphEvent};
 use paceline_proto::walk::{Command, Config, Event, PassConfig, Server};
 
 use super::Walks;
@@ -74,7 +75,7 @@ impl WalksBuilder {
         let (id, address) = (self.joining.id(), self.joining.address());
         let protocol = Server::awaiting(self.config, id)?;
         let (node, events) = self.joining.start(KIND, protocol, ())?;
-        node.command(Command::Serve(address))?;
+        node.command(Command::Graph(GraphCommand::Serve(address)))?;
         Ok(WalkServer::new(node, events, id))
     }
 
@@ -140,7 +141,7 @@ async fn find(
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else { return Err(WalksError::Closed) };
-                let Event::Found(server, address, _) = event else { continue };
+                let Event::Graph(GraphEvent::Found(server, address, _)) = event else { continue };
                 let address = std::str::from_utf8(&address).ok().and_then(|text| text.parse().ok());
                 let Some(address) = address else { continue };
                 let found = Found { node: server, address };

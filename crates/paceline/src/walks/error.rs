@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use paceline_net::{Closed, StartError};
 use paceline_proto::core::ConfigError;
-use paceline_proto::walk::{Refusal, SupplyFault};
+use paceline_proto::graphshare::SupplyFault;
+use paceline_proto::walk::Refusal;
 use thiserror::Error;
 
 /// Why servers, a graph or walks are not available.

@@ -32,10 +32,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Node, Stats};
 use paceline_proto::core::{NodeId, mix};
-use paceline_proto::walk::{
-    Command, Discipline, Edit, EditError, Graph, Job, JobId, Owners, PassConfig, Server, Supply,
-    SupplyFault,
-};
+use paceline_proto::graphshare::{Edit, EditError, GraphCommand, Supply, SupplyFault};
+use paceline_proto::walk::{Command, Discipline, Graph, Job, JobId, Owners, PassConfig, Server};
 
 use builder::Found;
 use replies::PendingReplies;
@@ -124,7 +122,7 @@ impl Walks {
             pass: self.shared.pass,
         };
         let mut reply = self.shared.replies.expect_supply(id);
-        self.command(Command::Supply(Box::new(supply)))?;
+        self.command(Command::Graph(GraphCommand::Supply(Box::new(supply))))?;
         let mut reached = 0;
         let reply = loop {
             let reply = tokio::time::timeout(within, &mut reply).await;
@@ -173,7 +171,7 @@ impl Walks {
     pub async fn edit(&self, edits: Vec<Edit>) -> Result<Vec<Result<u32, EditError>>, WalksError> {
         let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
         let reply = self.shared.replies.expect_edits(id);
-        self.command(Command::Edit(id, edits))?;
+        self.command(Command::Graph(GraphCommand::Edit(id, edits)))?;
         reply.await.map_err(|_| WalksError::Closed)
     }
 

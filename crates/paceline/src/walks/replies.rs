@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use paceline_net::{Events, Pending};
 use paceline_proto::core::NodeId;
-use paceline_proto::walk::{
-    Census, EditError, Event, JobId, JobReport, Refusal, Server, SupplyFault, Walk,
-};
+use paceline_proto::graphshare::{EditError, GraphEvent, SupplyFault};
+use paceline_proto::walk::{Census, Event, JobId, JobReport, Refusal, Server, Walk};
 use smallvec::SmallVec;
 use tokio::sync::{mpsc, oneshot};
 
@@ -29,7 +28,7 @@ pub type Edited = Vec<Result<u32, EditError>>;
 /// What the servers last reported.
 #[derive(Default)]
 struct Servers {
-    /// Progress of the latest supply, as in [`Event::Supplying`].
+    /// Progress of the latest supply, as in [`GraphEvent::Supplying`].
     supplied: u64,
     silent: BTreeSet<NodeId>,
 }
@@ -93,10 +92,16 @@ impl PendingReplies {
             }
             Event::Ended(job, report, census) => self.end_job(job, JobEvent::Ended(report, census)),
             Event::Refused(job, why) => self.end_job(job, JobEvent::Refused(why)),
-            Event::Edited(id, results) => _ = self.edits.answer(&id, results),
-            Event::Supplying(_, reached) => lock(&self.servers).supplied = reached,
-            Event::Supplied(plan) => _ = self.supplies.answer(&plan, Ok(())),
-            Event::SupplyFailed(plan, fault) => {
+            Event::Graph(event) => self.hand_out_of_graph(event),
+        }
+    }
+
+    fn hand_out_of_graph(&self, event: GraphEvent) {
+        match event {
+            GraphEvent::Edited(id, results) => _ = self.edits.answer(&id, results),
+            GraphEvent::Supplying(_, reached) => lock(&self.servers).supplied = reached,
+            GraphEvent::Supplied(plan) => _ = self.supplies.answer(&plan, Ok(())),
+            GraphEvent::SupplyFailed(plan, fault) => {
                 if !self.supplies.answer(&plan, Err(fault.clone())) {
                     // The servers had the graph, and walks may be under way.
                     for (_, owner) in self.jobs.take_all() {
@@ -104,10 +109,10 @@ impl PendingReplies {
                     }
                 }
             }
-            Event::ServerSilent(server) => _ = lock(&self.servers).silent.insert(server),
-            Event::ServerBack(server) => _ = lock(&self.servers).silent.remove(&server),
+            GraphEvent::ServerSilent(server) => _ = lock(&self.servers).silent.insert(server),
+            GraphEvent::ServerBack(server) => _ = lock(&self.servers).silent.remove(&server),
             // All servers were found before this task began.
-            Event::Found(..) => {}
+            GraphEvent::Found(..) => {}
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline::net::record::{HEADER_BYTES, Kind};
 use paceline::proto::core::{Member, Wire};
+use paceline::proto::graphshare::{GraphMessage, GraphPlan, OpenRequest};
 use paceline::proto::overlay::{
     Addresses, Algorithm, Body, Key, Message, Purpose, PutItem, Route, TableQuery, Target,
 };
@@ -152,7 +153,7 @@ fn contact(node: NodeId, address: Bytes) -> group::Contact {
 }
 
 fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {
-    let plan = walk::Plan {
+    let plan = GraphPlan {
         id: 77,
         vertices: 10,
         is_weighted: false,
@@ -160,7 +161,8 @@ fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {
         servers,
         pass: None,
     };
-    walk::Message::Upkeep(77, Box::new(walk::Upkeep::Open(walk::Opening { plan, replaces: true })))
+    let open = GraphMessage::Open(OpenRequest { plan, replaces: true });
+    walk::Message::Graph(77, Box::new(open))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -254,7 +256,7 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
             "walk: Hello, Who",
             w,
             218,
-            walk::Message::Upkeep(0, Box::new(walk::Upkeep::Who))
+            walk::Message::Graph(0, Box::new(GraphMessage::Who))
         ),
     );
     rows.extend([more.0, more.1, more.2, more.3, more.4, more.5, more.6, more.7, more.8, more.9]);

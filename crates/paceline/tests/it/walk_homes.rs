@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use paceline::net::{Bound, Events, Node, NodeConfig, Roster};
 use paceline::proto::core::{Context, Lane, Protocol, Rng};
+use paceline::proto::graphshare::GraphMessage;
 use paceline::proto::walk::{
     Graph, Head, Job, JobId, JobReport, Kind, Length, Message, Sources, Step, Trail, Traveller,
-    Upkeep, Walk, Walker,
+    Walk, Walker,
 };
 use paceline::walks::{SharedGraph, Walked};
 use paceline::{Host, NodeId, WalkServer, Walks};
@@ -125,9 +126,9 @@ impl Hostile {
         let roster = Roster::new(members).unwrap();
         let (node, mut events) = bound.start(roster, Rogue, Arc::new(())).unwrap();
         loop {
-            node.command(Message::Upkeep(0, Box::new(Upkeep::Who))).unwrap();
+            node.command(Message::Graph(0, Box::new(GraphMessage::Who))).unwrap();
             let told = tokio::time::timeout(Duration::from_millis(100), events.recv()).await;
-            if let Ok(Some(Message::Upkeep(plan, _))) = told {
+            if let Ok(Some(Message::Graph(plan, _))) = told {
                 return Hostile { node, events, plan, sent: 0 };
             }
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline::proto::core::Rng;
+use paceline::proto::graphshare::VertexChange;
 use paceline::proto::walk::{
-    Chance, Change, Graph, Job, JobId, Kind, Length, Sources, Step, Trail, Walk, Walker,
+    Chance, Graph, Job, JobId, Kind, Length, Sources, Step, Trail, Walk, Walker,
 };
 use paceline::walks::{SharedGraph, Walked, Walking};
 use paceline::{Host, NodeId, WalkServer, Walks, WalksError};
@@ -200,9 +201,12 @@ async fn rows_change_and_vertices_move_while_walks_pass() {
     for _ in 0..20 {
         let edits: Vec<_> = (0..50)
             .map(|_| match rng.below(3) {
-                0 => (rng.below(500), Change::Move { to: rng.below(3) as u16 }),
-                1 => (rng.below(500), Change::Set { to: rng.below(600), weight: 9.0, label: 0 }),
-                _ => (rng.below(500), Change::Cut { to: rng.below(500) }),
+                0 => (rng.below(500), VertexChange::Move { to: rng.below(3) as u16 }),
+                1 => (
+                    rng.below(500),
+                    VertexChange::Set { to: rng.below(600), weight: 9.0, label: 0 },
+                ),
+                _ => (rng.below(500), VertexChange::Cut { to: rng.below(500) }),
             })
             .collect();
         let results = walks.edit(edits).await.unwrap();
@@ -212,12 +216,16 @@ async fn rows_change_and_vertices_move_while_walks_pass() {
     assert!(told.iter().all(|walk| walk.versions.len() == walk.path.len()));
     // All rows lead to one vertex, which has no edges: every walk ends there.
     let edits = (0..500).flat_map(|vertex| {
-        [(vertex, Change::Clear), (vertex, Change::Set { to: 1000, weight: 1.0, label: 0 })]
+        [
+            (vertex, VertexChange::Clear),
+            (vertex, VertexChange::Set { to: 1000, weight: 1.0, label: 0 }),
+        ]
     });
     walks.edit(edits.collect()).await.unwrap();
     let ends = all(walks.run(job(500, 1)).unwrap(), 500).await;
     assert!(ends.iter().all(|walk| walk.steps < 2 && [walk.source, 1000].contains(&walk.end)));
-    let bad = walks.edit(vec![(1, Change::Set { to: 1, weight: -1.0, label: 0 })]).await.unwrap();
+    let bad =
+        walks.edit(vec![(1, VertexChange::Set { to: 1, weight: -1.0, label: 0 })]).await.unwrap();
     assert!(bad[0].unwrap_err().to_string().contains("a weight is finite"));
 }
 

@@ -3,25 +3,25 @@
 use bytes::{BufMut, Bytes};
 
 use super::graph::Vertex;
-use super::part::{Given, Outcome, Owners, Reception};
-use super::rows::{Change, OwnRow};
+use super::part::{EditOutcome, Owners, TransferReply, VertexTransfer};
+use super::rows::{OwnRow, VertexChange};
 use super::service::PassConfig;
 use crate::core::Rng;
 use crate::core::field::{Address, Field, List, fields};
 use crate::core::{DecodeError, NodeId, Payload, split, take_u8, take_u16, take_u32, take_u64};
 
 /// Most bytes of a message about the graph.
-pub const UPKEEP_BYTES_MAX: usize = 896 << 10;
+pub const GRAPH_MESSAGE_BYTES_MAX: usize = 896 << 10;
 /// Most edits of a message.
 pub const EDITS_MAX: usize = 1024;
 /// Most vertices in one report.
 pub const VERTICES_MAX: usize = 256;
 /// Most bytes of a server's address.
-pub(crate) const ADDRESS_BYTES_MAX: usize = 64;
+pub(super) const ADDRESS_BYTES_MAX: usize = 64;
 
 /// The description of a graph that precedes its parts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct GraphPlan {
     /// The identifier of the graph and of the assignment of its vertices. Not 0.
     pub id: u64,
     /// How many vertices there are.
@@ -39,7 +39,7 @@ pub struct Plan {
 fields! {
     /// How far a server's part has come.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-    pub struct Position {
+    pub struct PartPosition {
         /// The next vertex.
         pub vertex: Vertex,
         /// The next edge of its row.
@@ -50,9 +50,9 @@ fields! {
 /// A piece of a server's part: the owners of the next vertices, and the edges of its own among
 /// these.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Chunk {
+pub struct PartChunk {
     /// Where it begins.
-    pub from: Position,
+    pub from: PartPosition,
     /// For each vertex from there on the place of its server.
     pub owners: Vec<u16>,
     /// For each of them that the receiver has, how many of its edges are in this chunk.
@@ -74,7 +74,7 @@ fields! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Holding {
         /// Its part up to there.
-        0 => Until(position: Position),
+        0 => Until(position: PartPosition),
         /// All of its part.
         1 => Whole,
         /// Another graph, by its plan; nothing if that is 0.
@@ -87,9 +87,9 @@ fields! {
 
 /// A client's request to hold a graph.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Opening {
+pub struct OpenRequest {
     /// The graph.
-    pub plan: Plan,
+    pub plan: GraphPlan,
     /// Whether it may take the place of another.
     pub replaces: bool,
 }
@@ -98,26 +98,26 @@ pub struct Opening {
 type Servers = List<{ Owners::SERVERS_MAX }, 1, (NodeId, Address<ADDRESS_BYTES_MAX>)>;
 
 fields! {
-    /// Something about the graph.
+    /// A message of servers and clients about the graph.
     #[derive(Clone, Debug, PartialEq)]
-    pub enum Upkeep {
+    pub enum GraphMessage {
         /// A client says which graph is to be there; whether in place of another.
-        0 => Open(opening: Opening),
+        0 => Open(opening: OpenRequest),
         /// A client gives a piece of a part.
-        1 => Chunk(chunk: Chunk),
+        1 => Chunk(chunk: PartChunk),
         /// A client asks what is there.
         2 => Ask,
         /// A server says what it has.
         3 => Held(holding: Holding),
         /// A client wants these changes, in this order. The number is its own, for each server
         /// ascending.
-        4 => Edits(batch: u64, edits: Vec<(Vertex, Change)> as List<EDITS_MAX, 1>),
+        4 => Edits(batch: u64, edits: Vec<(Vertex, VertexChange)> as List<EDITS_MAX, 1>),
         /// A server says what became of each.
-        5 => Edited(batch: u64, outcomes: Vec<Outcome> as List<EDITS_MAX, 1>),
+        5 => Edited(batch: u64, outcomes: Vec<EditOutcome> as List<EDITS_MAX, 1>),
         /// A server gives a vertex away.
-        6 => Give(given: Given),
+        6 => Give(transfer: VertexTransfer),
         /// A server says what it did with one.
-        7 => Received(vertex: Vertex, reception: Reception),
+        7 => Received(vertex: Vertex, reply: TransferReply),
         /// A server says who has vertices that it was taken for the owner of: each with its owner
         /// and how often it has moved.
         8 => Moved(places: Vec<(Vertex, NodeId, u32)> as List<VERTICES_MAX, 1>),
@@ -134,16 +134,16 @@ const REPLACES: u8 = 4;
 const PASS: u8 = 8;
 const CUT: u8 = 4;
 
-impl Field for Opening {
+impl Field for OpenRequest {
     const BYTES_MIN: usize = 8 + 4 + 1 + <Servers as Field<Vec<_>>>::BYTES_MIN;
 
-    fn bytes(Opening { plan, .. }: &Opening) -> usize {
+    fn bytes(OpenRequest { plan, .. }: &OpenRequest) -> usize {
         let pass = plan.pass.as_ref().map_or(0, PassConfig::bytes);
         8 + 4 + 1 + pass + Servers::bytes(&plan.servers)
     }
 
-    fn put<'a>(opening: &'a Opening, head: &mut impl BufMut) -> Option<&'a Payload> {
-        let Opening { plan, replaces } = opening;
+    fn put<'a>(opening: &'a OpenRequest, head: &mut impl BufMut) -> Option<&'a Payload> {
+        let OpenRequest { plan, replaces } = opening;
         head.put_u64(plan.id);
         head.put_u32(plan.vertices);
         let carried = carried(plan.is_weighted, plan.is_labelled);
@@ -155,7 +155,7 @@ impl Field for Opening {
         Servers::put(&plan.servers, head)
     }
 
-    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Opening, DecodeError> {
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<OpenRequest, DecodeError> {
         let (id, vertices, flags) = (take_u64(bytes)?, take_u32(bytes)?, take_u8(bytes)?);
         if flags > WEIGHTED | LABELLED | REPLACES | PASS {
             return Err(out_of("flags", flags.into()));
@@ -163,12 +163,12 @@ impl Field for Opening {
         let pass = (flags & PASS != 0).then(|| PassConfig::take(bytes, "pass")).transpose()?;
         let servers = Servers::take(bytes, "address")?;
         let (is_weighted, is_labelled) = (flags & WEIGHTED != 0, flags & LABELLED != 0);
-        let plan = Plan { id, vertices, is_weighted, is_labelled, servers, pass };
-        Ok(Opening { plan, replaces: flags & REPLACES != 0 })
+        let plan = GraphPlan { id, vertices, is_weighted, is_labelled, servers, pass };
+        Ok(OpenRequest { plan, replaces: flags & REPLACES != 0 })
     }
 
-    fn any(rng: &mut Rng) -> Opening {
-        let plan = Plan {
+    fn any(rng: &mut Rng) -> OpenRequest {
+        let plan = GraphPlan {
             id: u64::any(rng),
             vertices: u32::any(rng),
             is_weighted: bool::any(rng),
@@ -176,20 +176,20 @@ impl Field for Opening {
             servers: Servers::any(rng),
             pass: bool::any(rng).then(|| PassConfig::any(rng)),
         };
-        Opening { plan, replaces: bool::any(rng) }
+        OpenRequest { plan, replaces: bool::any(rng) }
     }
 }
 
 /// A vertex and its row: what the row carries, the count of its edges, and the edges.
-impl Field for Given {
+impl Field for VertexTransfer {
     const BYTES_MIN: usize = 4 + 4 + 4 + 1 + 4;
 
-    fn bytes(given: &Given) -> usize {
-        Given::BYTES_MIN + given.row.wire_bytes()
+    fn bytes(transfer: &VertexTransfer) -> usize {
+        VertexTransfer::BYTES_MIN + transfer.row.wire_bytes()
     }
 
-    fn put<'a>(given: &'a Given, head: &mut impl BufMut) -> Option<&'a Payload> {
-        let Given { vertex, epoch, version, row } = given;
+    fn put<'a>(transfer: &'a VertexTransfer, head: &mut impl BufMut) -> Option<&'a Payload> {
+        let VertexTransfer { vertex, epoch, version, row } = transfer;
         head.put_u32(*vertex);
         head.put_u32(*epoch);
         head.put_u32(*version);
@@ -200,37 +200,37 @@ impl Field for Given {
         None
     }
 
-    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Given, DecodeError> {
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<VertexTransfer, DecodeError> {
         let (vertex, epoch, version) = (take_u32(bytes)?, take_u32(bytes)?, take_u32(bytes)?);
         let (is_weighted, is_labelled) = decode_carried(take_u8(bytes)?)?;
         let edges = take_u32(bytes)? as usize;
         let (targets, weights, labels) = decode_edges(bytes, edges, is_weighted, is_labelled)?;
         let (weights, labels) = (is_weighted.then_some(&*weights), is_labelled.then_some(&*labels));
         let row = OwnRow::of(&targets, weights, labels);
-        Ok(Given { vertex, epoch, version, row })
+        Ok(VertexTransfer { vertex, epoch, version, row })
     }
 
-    fn any(rng: &mut Rng) -> Given {
+    fn any(rng: &mut Rng) -> VertexTransfer {
         let (mut targets, weights, labels) = any_edges(rng);
         targets.sort_unstable();
         let (weights, labels) =
             (bool::any(rng).then_some(&*weights), bool::any(rng).then_some(&*labels));
         let row = OwnRow::of(&targets, weights, labels);
-        Given { vertex: u32::any(rng), epoch: u32::any(rng), version: u32::any(rng), row }
+        VertexTransfer { vertex: u32::any(rng), epoch: u32::any(rng), version: u32::any(rng), row }
     }
 }
 
 /// All counts, then all lists.
-impl Field for Chunk {
+impl Field for PartChunk {
     const BYTES_MIN: usize = 8 + 2 + 2 + 2 + 4 + 1;
 
-    fn bytes(chunk: &Chunk) -> usize {
+    fn bytes(chunk: &PartChunk) -> usize {
         let lists = 2 * chunk.owners.len() + 4 * chunk.degrees.len() + 8 * chunk.moved.len();
         let edges = 4 * (chunk.targets.len() + chunk.weights.len()) + chunk.labels.len();
-        Chunk::BYTES_MIN + lists + edges
+        PartChunk::BYTES_MIN + lists + edges
     }
 
-    fn put<'a>(chunk: &'a Chunk, head: &mut impl BufMut) -> Option<&'a Payload> {
+    fn put<'a>(chunk: &'a PartChunk, head: &mut impl BufMut) -> Option<&'a Payload> {
         head.put_u32(chunk.from.vertex);
         head.put_u32(chunk.from.edge);
         head.put_u16(chunk.owners.len() as u16);
@@ -249,8 +249,8 @@ impl Field for Chunk {
         None
     }
 
-    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Chunk, DecodeError> {
-        let from = Position { vertex: take_u32(bytes)?, edge: take_u32(bytes)? };
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<PartChunk, DecodeError> {
+        let from = PartPosition { vertex: take_u32(bytes)?, edge: take_u32(bytes)? };
         let (owners, degrees) = (take_u16(bytes)? as usize, take_u16(bytes)? as usize);
         let moved = take_u16(bytes)? as usize;
         let edges = take_u32(bytes)? as usize;
@@ -268,10 +268,10 @@ impl Field for Chunk {
         let moved = moved.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         let (targets, weights, labels) = decode_edges(bytes, edges, is_weighted, is_labelled)?;
         let is_cut = flags & CUT != 0;
-        Ok(Chunk { from, owners, degrees, is_cut, moved, targets, weights, labels })
+        Ok(PartChunk { from, owners, degrees, is_cut, moved, targets, weights, labels })
     }
 
-    fn any(rng: &mut Rng) -> Chunk {
+    fn any(rng: &mut Rng) -> PartChunk {
         let (targets, mut weights, mut labels) = any_edges(rng);
         if bool::any(rng) {
             weights.clear();
@@ -279,8 +279,8 @@ impl Field for Chunk {
         if bool::any(rng) {
             labels.clear();
         }
-        Chunk {
-            from: Position::any(rng),
+        PartChunk {
+            from: PartPosition::any(rng),
             owners: List::<20>::any(rng),
             degrees: List::<20>::any(rng),
             is_cut: bool::any(rng),
@@ -349,21 +349,21 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.chunks_exact(4).map(|four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
 }
 
-impl Upkeep {
+impl GraphMessage {
     /// What it is, in a word.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Upkeep::Open(..) => "open",
-            Upkeep::Chunk(_) => "chunk",
-            Upkeep::Ask => "ask",
-            Upkeep::Who => "who",
-            Upkeep::Here(_) => "here",
-            Upkeep::Held(_) => "held",
-            Upkeep::Edits(..) => "edits",
-            Upkeep::Edited(..) => "edited",
-            Upkeep::Give(_) => "give",
-            Upkeep::Received(..) => "received",
-            Upkeep::Moved(_) => "moved",
+            GraphMessage::Open(..) => "open",
+            GraphMessage::Chunk(_) => "chunk",
+            GraphMessage::Ask => "ask",
+            GraphMessage::Who => "who",
+            GraphMessage::Here(_) => "here",
+            GraphMessage::Held(_) => "held",
+            GraphMessage::Edits(..) => "edits",
+            GraphMessage::Edited(..) => "edited",
+            GraphMessage::Give(_) => "give",
+            GraphMessage::Received(..) => "received",
+            GraphMessage::Moved(_) => "moved",
         }
     }
 }

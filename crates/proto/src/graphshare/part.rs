@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::graph::{Adjacency, Graph, Row, Vertex};
-use super::rows::{Change, EditFault, OwnRow};
+use super::rows::{EditFault, OwnRow, VertexChange};
 use crate::core::NodeId;
 use crate::core::field::fields;
 
@@ -92,7 +92,7 @@ struct Changed {
 
 /// A vertex on its way to another server, with its edges.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Given {
+pub struct VertexTransfer {
     /// The vertex.
     pub vertex: Vertex,
     /// How often it has gone from server to server, this time included.
@@ -104,12 +104,12 @@ pub struct Given {
 }
 
 fields! {
-    /// What a server says of a vertex that it was given.
+    /// A server's answer to the transfer of a vertex.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Reception {
+    pub enum TransferReply {
         /// It has it, or has given it on; that was its move of this number.
         0 => Taken(epoch: u32),
-        /// It knows of this many moves, which the giver does not.
+        /// It knows of this many moves, and the giver of fewer.
         1 => Moves(epoch: u32),
         /// It does not take it: it has no room, or the row is no row of this graph.
         2 => Refused,
@@ -117,9 +117,9 @@ fields! {
 }
 
 fields! {
-    /// What became of an edit.
+    /// The outcome of an edit at the vertex's server.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Outcome {
+    pub enum EditOutcome {
         /// It is done, or nothing was to be done; the row has this version now.
         0 => Done(version: u32),
         /// The vertex belongs to another server, after this many moves.
@@ -253,33 +253,33 @@ impl Part {
     }
 
     /// Changes a row, or lets a vertex go, if it is here.
-    pub fn edit(&mut self, vertex: Vertex, change: &Change, bytes_max: usize) -> Outcome {
+    pub fn edit(&mut self, vertex: Vertex, change: &VertexChange, bytes_max: usize) -> EditOutcome {
         let owner = match self.owner(vertex) {
             Some(owner) => owner,
-            None => return Outcome::Refused(EditFault::NoSuchServer),
+            None => return EditOutcome::Refused(EditFault::NoSuchServer),
         };
         if owner != self.me {
-            return Outcome::Elsewhere(owner, self.epoch(vertex));
+            return EditOutcome::Elsewhere(owner, self.epoch(vertex));
         }
         if self.changed_of(vertex).is_some_and(|changed| changed.moving.is_some()) {
-            return Outcome::Busy;
+            return EditOutcome::Busy;
         }
-        if let Change::Move { to } = change {
+        if let VertexChange::Move { to } = change {
             return self.begin_move(vertex, *to);
         }
         if let Err(fault) = change.check(self.is_weighted, self.is_labelled) {
-            return Outcome::Refused(fault);
+            return EditOutcome::Refused(fault);
         }
         let Some(mut row) = self.own_row(vertex) else {
-            return Outcome::Refused(EditFault::Fixed);
+            return EditOutcome::Refused(EditFault::Fixed);
         };
         if !row.apply(change) {
-            return Outcome::Done(self.version(vertex));
+            return EditOutcome::Done(self.version(vertex));
         }
         if row.bytes() > self.row_bytes(vertex) && self.changed_bytes + row.bytes() > bytes_max {
-            return Outcome::Refused(EditFault::Full);
+            return EditOutcome::Refused(EditFault::Full);
         }
-        if let Change::Set { to, .. } = change {
+        if let VertexChange::Set { to, .. } = change {
             self.reach(*to);
         }
         self.reach(vertex);
@@ -287,45 +287,54 @@ impl Part {
         changed.version += 1;
         let version = changed.version;
         self.keep_row(vertex, Some(row));
-        Outcome::Done(version)
+        EditOutcome::Done(version)
     }
 
-    fn begin_move(&mut self, vertex: Vertex, to: u16) -> Outcome {
+    fn begin_move(&mut self, vertex: Vertex, to: u16) -> EditOutcome {
         let Some(&to) = self.owners.servers().get(usize::from(to)) else {
-            return Outcome::Refused(EditFault::NoSuchServer);
+            return EditOutcome::Refused(EditFault::NoSuchServer);
         };
         if to == self.me {
-            return Outcome::Done(self.version(vertex));
+            return EditOutcome::Done(self.version(vertex));
         }
-        let Some(row) = self.own_row(vertex) else { return Outcome::Refused(EditFault::Fixed) };
+        let Some(row) = self.own_row(vertex) else { return EditOutcome::Refused(EditFault::Fixed) };
         if row.wire_bytes() > OwnRow::WIRE_BYTES_MAX {
-            return Outcome::Refused(EditFault::TooLong);
+            return EditOutcome::Refused(EditFault::TooLong);
         }
         self.change(vertex).moving = Some(to);
-        Outcome::Busy
+        EditOutcome::Busy
     }
 
     /// A vertex that is moving: its next server, and the message for it.
-    pub fn given(&self, vertex: Vertex) -> Option<(NodeId, Given)> {
+    pub fn transfer_of(&self, vertex: Vertex) -> Option<(NodeId, VertexTransfer)> {
         let changed = self.changed_of(vertex)?;
         let (to, epoch) = (changed.moving?, changed.epoch.saturating_add(1));
         let (version, row) = (changed.version, self.own_row(vertex)?);
-        Some((to, Given { vertex, epoch, version, row }))
+        Some((to, VertexTransfer { vertex, epoch, version, row }))
     }
 
     /// Another server gives a vertex away, to this one.
-    pub fn install(&mut self, from: NodeId, given: Given, bytes_max: usize) -> Reception {
-        let Given { vertex, epoch, version, row } = given;
+    pub fn install(
+        &mut self,
+        from: NodeId,
+        transfer: VertexTransfer,
+        bytes_max: usize,
+    ) -> TransferReply {
+        let VertexTransfer { vertex, epoch, version, row } = transfer;
         let known = self.epoch(vertex);
         if known >= epoch {
             // Either this is a duplicate of an old transfer, or the giver has restarted and does
             // not know how often the vertex has moved.
             let is_givers = self.owner(vertex) == Some(from);
-            return if is_givers { Reception::Moves(known) } else { Reception::Taken(known) };
+            return if is_givers {
+                TransferReply::Moves(known)
+            } else {
+                TransferReply::Taken(known)
+            };
         }
         let is_right = row.has(self.is_weighted, self.is_labelled) && row.is_sound();
         if !is_right || self.changed_bytes + row.bytes() > bytes_max {
-            return Reception::Refused;
+            return TransferReply::Refused;
         }
         self.reach(vertex);
         let me = self.me;
@@ -333,23 +342,23 @@ impl Part {
         (changed.owner, changed.epoch, changed.version) = (me, epoch, version);
         changed.moving = None;
         self.keep_row(vertex, Some(row));
-        Reception::Taken(epoch)
+        TransferReply::Taken(epoch)
     }
 
     /// Another server answers for a vertex that was moving to it.
-    pub fn on_reception(&mut self, from: NodeId, vertex: Vertex, reception: Reception) {
+    pub fn on_reply(&mut self, from: NodeId, vertex: Vertex, reply: TransferReply) {
         let Some(changed) = self.changed.get_mut(&vertex) else { return };
         if changed.moving != Some(from) {
             return;
         }
-        match reception {
-            Reception::Taken(epoch) => {
+        match reply {
+            TransferReply::Taken(epoch) => {
                 (changed.owner, changed.epoch, changed.moving) = (from, epoch, None);
                 self.keep_row(vertex, None);
             }
             // It is given once more, with a number that is news.
-            Reception::Moves(epoch) => changed.epoch = changed.epoch.max(epoch),
-            Reception::Refused => changed.moving = None,
+            TransferReply::Moves(epoch) => changed.epoch = changed.epoch.max(epoch),
+            TransferReply::Refused => changed.moving = None,
         }
     }
 

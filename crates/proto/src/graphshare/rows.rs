@@ -8,7 +8,7 @@ use crate::core::field::fields;
 fields! {
     /// What is to become of a vertex.
     #[derive(Clone, Copy, Debug, PartialEq)]
-    pub enum Change {
+    pub enum VertexChange {
         /// There is an edge to this vertex. If there is none (of this label) it is added; else it
         /// gets this weight.
         0 => Set {
@@ -62,10 +62,10 @@ fields! {
     }
 }
 
-impl Change {
+impl VertexChange {
     /// Checks it against what edges carry.
     pub fn check(&self, is_weighted: bool, is_labelled: bool) -> Result<(), EditFault> {
-        let Change::Set { weight, label, .. } = *self else { return Ok(()) };
+        let VertexChange::Set { weight, label, .. } = *self else { return Ok(()) };
         let is_weight =
             if is_weighted { weight.is_finite() && weight >= 0.0 } else { weight == 1.0 };
         if !is_weight {
@@ -170,15 +170,15 @@ impl OwnRow {
     }
 
     /// Applies a change; false if the row already was in that state.
-    pub fn apply(&mut self, change: &Change) -> bool {
+    pub fn apply(&mut self, change: &VertexChange) -> bool {
         let is_changed = match *change {
-            Change::Set { to, weight, label } => self.set(to, weight, label),
-            Change::Cut { to } => {
+            VertexChange::Set { to, weight, label } => self.set(to, weight, label),
+            VertexChange::Cut { to } => {
                 let (from, until) = self.edges_to(to);
                 self.remove(from..until)
             }
-            Change::Clear => self.remove(0..self.targets.len()),
-            Change::Move { .. } => false,
+            VertexChange::Clear => self.remove(0..self.targets.len()),
+            VertexChange::Move { .. } => false,
         };
         if is_changed {
             self.weigh();

@@ -46,35 +46,48 @@ struct Bundle {
     came: SmallVec<[(Instant, u32); 4]>,
 }
 
+/// What the server's worker does after a [`flush`](Bundler::flush).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worker {
+    /// It has no walker to serve: none in a bundle gets company soon.
+    Idle,
+    /// It serves walkers, and a timer calls when a bundle has waited long enough.
+    Timed,
+    /// It serves walkers, and the next call comes at an unknown time.
+    Untimed,
+}
+
 /// An item that leaves the server.
-pub(super) enum Cargo {
+pub(super) enum BundleItem {
     /// A walker that goes on.
     Walker(Traveller),
     /// A walk that has ended, on its way home.
     Ended(Ended),
 }
 
-impl Cargo {
+impl BundleItem {
     fn direction(&self) -> Direction {
         match self {
-            Cargo::Walker(_) => Direction::On,
-            Cargo::Ended(_) => Direction::Home,
+            BundleItem::Walker(_) => Direction::On,
+            BundleItem::Ended(_) => Direction::Home,
         }
     }
 
     /// Bytes of a message without any, and of this one in it.
     fn bytes(&self, head: &Head) -> (usize, usize) {
         match self {
-            Cargo::Walker(walker) => (head.bundle_bytes(), head.walker_bytes(walker)),
-            Cargo::Ended(walk) => (ended_head_bytes(), walk.bytes()),
+            BundleItem::Walker(walker) => (head.bundle_bytes(), head.walker_bytes(walker)),
+            BundleItem::Ended(walk) => (ended_head_bytes(), walk.bytes()),
         }
     }
 
     /// A message for it, still empty.
     fn message(&self, head: &Arc<Head>) -> Message {
         match self {
-            Cargo::Walker(_) => Message::Walkers { head: head.clone(), walkers: SmallVec::new() },
-            Cargo::Ended(_) => {
+            BundleItem::Walker(_) => {
+                Message::Walkers { head: head.clone(), walkers: SmallVec::new() }
+            }
+            BundleItem::Ended(_) => {
                 let (job, trail) = (head.job, head.trail);
                 Message::Ended { job, trail, walks: SmallVec::new() }
             }
@@ -84,8 +97,8 @@ impl Cargo {
     /// Goes into a message that was made for its like.
     fn load(self, message: &mut Message) {
         match (self, message) {
-            (Cargo::Walker(walker), Message::Walkers { walkers, .. }) => walkers.push(walker),
-            (Cargo::Ended(walk), Message::Ended { walks, .. }) => walks.push(walk),
+            (BundleItem::Walker(walker), Message::Walkers { walkers, .. }) => walkers.push(walker),
+            (BundleItem::Ended(walk), Message::Ended { walks, .. }) => walks.push(walk),
             _ => unreachable!("each direction has messages of its own"),
         }
     }
@@ -103,7 +116,7 @@ impl Bundle {
                 let walks = take(walks);
                 Message::Ended { job: *job, trail: *trail, walks }
             }
-            Message::Upkeep(..) | Message::Barrier(_) => {
+            Message::Graph(..) | Message::Barrier(_) => {
                 unreachable!("only walkers and ended walks are bundled")
             }
         }
@@ -118,13 +131,13 @@ impl Bundle {
         match &self.message {
             Message::Walkers { head: of, .. } => Arc::ptr_eq(of, head) || **of == **head,
             Message::Ended { trail, .. } => *trail == head.trail,
-            Message::Upkeep(..) | Message::Barrier(_) => false,
+            Message::Graph(..) | Message::Barrier(_) => false,
         }
     }
 }
 
-/// Takes what is in it. In its place comes room for as many, and for more if there was more room:
-/// what a few leave is not to grow again for each of many.
+/// Takes what is in it. Keeps capacity, so that a small bundle does not shrink the buffer of the
+/// next large one.
 fn take<T>(waiting: &mut SmallVec<[T; 1]>) -> SmallVec<[T; 1]> {
     let room = waiting.len().max(waiting.capacity() * 7 / 8);
     std::mem::replace(waiting, SmallVec::with_capacity(room))
@@ -159,23 +172,23 @@ impl Bundler {
         config: &BundleConfig,
         to: NodeId,
         head: &Arc<Head>,
-        cargo: Cargo,
+        item: BundleItem,
     ) {
-        let (first, more) = cargo.bytes(head);
+        let (first, more) = item.bytes(head);
         if config.walkers_max == 1 {
-            let mut message = cargo.message(head);
-            cargo.load(&mut message);
+            let mut message = item.message(head);
+            item.load(&mut message);
             return leave(cx, to, message, first + more);
         }
         let (now, limit) = (cx.now, limit(cx));
-        let place = self.place((to, (head.home, head.job), cargo.direction()), head, &cargo);
+        let place = self.place((to, (head.home, head.job), item.direction()), head, &item);
         let bundle = &self.open[place].1;
         let is_of = bundle.is_of(head);
         if !bundle.is_empty() && (!is_of || bundle.bytes + more > limit) {
-            self.let_leave(cx, config, place);
+            self.send_bundle(cx, config, place);
         }
         if !is_of {
-            self.open[place].1.message = cargo.message(head);
+            self.open[place].1.message = item.message(head);
         }
         self.oldest.get_or_insert(now);
         self.walkers += 1;
@@ -188,20 +201,19 @@ impl Bundler {
             None => bundle.came.push((now, 1)),
         }
         bundle.bytes += more;
-        cargo.load(&mut bundle.message);
+        item.load(&mut bundle.message);
         if bundle.message.walkers() >= config.walkers_max || bundle.bytes >= limit {
-            self.let_leave(cx, config, place);
+            self.send_bundle(cx, config, place);
         }
     }
 
-    /// Lets those bundles leave whose oldest has waited for `deadline`; all of them if the server
-    /// `is_idle`. Unless it `is_timed`, the next call comes when it comes: then they also leave if
-    /// it may come too late.
+    /// Sends the bundles whose oldest walker has waited for `deadline`, or may have before the next
+    /// call; all of them if the worker is idle.
     pub(super) fn flush<P: Protocol<Message = Message>>(
         &mut self,
         cx: &mut Context<'_, P>,
         config: &BundleConfig,
-        (is_idle, is_timed): (bool, bool),
+        worker: Worker,
     ) {
         if config.walkers_max == 1 {
             return;
@@ -212,10 +224,13 @@ impl Bundler {
             self.pause = pause.max(self.pause * 3 / 4);
             self.looked = now;
         }
-        let next = if is_timed { now } else { now + self.pause };
+        let next = match worker {
+            Worker::Timed => now,
+            Worker::Idle | Worker::Untimed => now + self.pause,
+        };
         let is_due = |since: Instant| {
             let until = since + config.deadline;
-            is_idle || now >= until || next > until
+            worker == Worker::Idle || now >= until || next > until
         };
         if !self.oldest.is_some_and(is_due) {
             return;
@@ -224,7 +239,7 @@ impl Bundler {
         for place in 0..self.open.len() {
             let Some(&(since, _)) = self.open[place].1.came.first() else { continue };
             if is_due(since) {
-                self.let_leave(cx, config, place);
+                self.send_bundle(cx, config, place);
             } else {
                 oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
             }
@@ -236,7 +251,7 @@ impl Bundler {
     }
 
     /// The place of the bundle for this key. Opens a bundle if the key has none.
-    fn place(&mut self, key: Key, head: &Arc<Head>, cargo: &Cargo) -> usize {
+    fn place(&mut self, key: Key, head: &Arc<Head>, item: &BundleItem) -> usize {
         let is_it = |place: &usize| self.open.get(*place).is_some_and(|(of, _)| *of == key);
         let [latest, before] = self.latest;
         let place = if is_it(&latest) {
@@ -248,7 +263,7 @@ impl Bundler {
                 Ok(place) => place,
                 Err(place) => {
                     let came = SmallVec::new();
-                    let bundle = Bundle { message: cargo.message(head), bytes: 0, came };
+                    let bundle = Bundle { message: item.message(head), bytes: 0, came };
                     self.open.insert(place, (key, bundle));
                     place
                 }
@@ -267,7 +282,7 @@ impl Bundler {
         place
     }
 
-    fn let_leave<P: Protocol<Message = Message>>(
+    fn send_bundle<P: Protocol<Message = Message>>(
         &mut self,
         cx: &mut Context<'_, P>,
         config: &BundleConfig,

@@ -5,10 +5,6 @@ crate::counters! {
     pub COUNTERS = "walk" {
         /// About a barrier of another job or step, or not from a server.
         BARRIER_REFUSED = "walk_barrier_refused", [messages; fault];
-        /// A chunk of a graph out of order; it is asked for again.
-        CHUNK_MISPLACED = "walk_chunk_misplaced", [messages];
-        /// A chunk that does not fit its graph or the memory.
-        CHUNK_REFUSED = "walk_chunk_refused", [messages; fault];
         /// A stream broke in a step: its walkers are lost, and the job does not end.
         EXCHANGE_INCOMPLETE = "walk_exchange_incomplete", [exchanges];
         /// Silent for too long: its walkers are dropped.
@@ -17,8 +13,6 @@ crate::counters! {
         JOB_REFUSED = "walk_job_refused", [walkers];
         /// Ended after their job.
         OF_NO_JOB = "walk_of_no_job", [walks];
-        /// About graphs, at a server that takes none, or not from its client.
-        UPKEEP_REFUSED = "walk_upkeep_refused", [messages];
         /// Beyond the steps that their client may have waiting here.
         WALKER_BEYOND_CREDIT = "walker_beyond_credit", [walkers];
         /// Of one client more than have room here.

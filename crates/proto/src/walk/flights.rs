@@ -87,7 +87,7 @@ impl Flights {
 
     /// Starts the next attempt of a walk: its state and its next token. `None` if the walk has
     /// ended.
-    pub fn begin_anew(&mut self, token: u64, now: Instant) -> Option<(u64, Flight)> {
+    pub fn begin_again(&mut self, token: u64, now: Instant) -> Option<(u64, Flight)> {
         let flight = self.flight_mut(token)?;
         flight.attempt += 1;
         (flight.sent, flight.is_waiting) = (now, false);
@@ -96,7 +96,7 @@ impl Flights {
     }
 
     /// Marks a walk that will be sent again later.
-    pub fn let_wait(&mut self, token: u64) {
+    pub fn set_waiting(&mut self, token: u64) {
         if let Some(flight) = self.flight_mut(token) {
             flight.is_waiting = true;
         }
@@ -235,16 +235,16 @@ mod tests {
         let mut flights = Flights::default();
         let first = flights.begin(flight(1));
         let now = Instant::ZERO + Duration::from_secs(1);
-        flights.let_wait(first);
+        flights.set_waiting(first);
         assert!(flights.awaited(first).is_none() && flights.flight(first).is_some());
-        let (second, again) = flights.begin_anew(first, now).unwrap();
+        let (second, again) = flights.begin_again(first, now).unwrap();
         assert_eq!((attempt_of(first), attempt_of(second), again.attempt), (1, 2, 2));
         assert_eq!((again.sent, again.first_sent), (now, Instant::ZERO));
         assert!(flights.awaited(first).is_none() && flights.awaited(second).is_some());
         assert_eq!(flights.iter().next(), Some((second, &again)));
         assert_eq!(flights.flight(second + 1), None, "there is no third");
         assert_eq!(flights.end(first), Some(again));
-        assert_eq!((flights.end(second), flights.begin_anew(second, now)), (None, None));
+        assert_eq!((flights.end(second), flights.begin_again(second, now)), (None, None));
         assert_eq!(flights.len(), 0);
     }
 

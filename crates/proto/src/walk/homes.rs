@@ -10,8 +10,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::ahead::AHEAD;
 use super::counters;
+use super::prefetch::PREFETCHED;
 use super::red::Red;
 use super::walker::Walker;
 use super::{QueuedWalker, Server};
@@ -21,7 +21,7 @@ use crate::core::{Context, Instant, NodeId};
 /// counted one by one.
 pub(super) const HOMES_MAX: usize = 1024;
 /// Steps of a home in each round: one of each walker whose reads of memory overlap.
-const QUANTUM: i64 = AHEAD as i64;
+const QUANTUM: i64 = PREFETCHED as i64;
 /// Time after which a home that says nothing is forgotten. A client asks each server once a second
 /// while its walks are under way.
 pub(super) const SILENT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ impl HomeId {
 
 /// Why a server does not let walkers of a home in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Barred {
+pub(super) enum AdmitError {
     /// Walkers of [`HOMES_MAX`] other homes wait.
     TooMany,
     /// It has been silent for too long.
@@ -140,7 +140,7 @@ impl Homes {
         node: NodeId,
         now: Instant,
         is_heard: bool,
-    ) -> Result<HomeId, Barred> {
+    ) -> Result<HomeId, AdmitError> {
         let id = match self.latest.filter(|&(latest, _)| latest == node) {
             Some((_, id)) => id,
             None => match self.index.get(&node) {
@@ -156,7 +156,7 @@ impl Homes {
         if is_heard || is_pause {
             home.heard = now;
         } else if self.forgets && home.is_silent(now) {
-            return Err(Barred::Silent);
+            return Err(AdmitError::Silent);
         }
         Ok(id)
     }
@@ -170,14 +170,14 @@ impl Homes {
 
     /// Makes a place for a new home. If all are taken, it replaces the home without walkers that
     /// has been silent the longest.
-    fn place(&mut self, node: NodeId, now: Instant) -> Result<HomeId, Barred> {
+    fn place(&mut self, node: NodeId, now: Instant) -> Result<HomeId, AdmitError> {
         let id = if self.homes.len() <= HOMES_MAX {
             self.homes.push(Home::new(Some(node), now));
             HomeId(self.homes.len() as u32 - 1)
         } else {
             let homes = (0..).zip(&self.homes).skip(1);
             let idle = homes.filter(|(_, home)| home.queue.is_empty());
-            let (id, _) = idle.min_by_key(|(_, home)| home.heard).ok_or(Barred::TooMany)?;
+            let (id, _) = idle.min_by_key(|(_, home)| home.heard).ok_or(AdmitError::TooMany)?;
             let home = &mut self.homes[id as usize];
             let new = Home { is_active: home.is_active, ..Home::new(Some(node), now) };
             if let Some(old) = std::mem::replace(home, new).node {
@@ -401,7 +401,7 @@ impl Server {
 
     /// Drops a walker of a silent home.
     pub(super) fn forget(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
-        self.known.leave(queued.job);
+        self.jobs.leave(queued.job);
         self.census.lost += 1;
         cx.count(counters::WALKER_FORGOTTEN, 1);
     }
@@ -411,8 +411,8 @@ impl Server {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::job_table::JobTable;
     use super::super::kind::Kind;
-    use super::super::known::Known;
     use super::super::message::{Head, Trail, Traveller};
     use super::*;
 
@@ -423,7 +423,7 @@ mod tests {
     fn queued(home: HomeId, token: u64, steps_left: u32) -> QueuedWalker {
         let (kind, trail) = (Kind::Uniform, Trail::None);
         let head = Arc::new(Head { home: NodeId(1), job: 1, plan: 0, kind, trail });
-        let job = Known::default().enter(&head).expect("there is room");
+        let job = JobTable::default().enter(&head).expect("there is room");
         let walker = Walker { steps_left, ..Walker::default() };
         QueuedWalker { job, home, traveller: Traveller { token, walker, ..Traveller::NONE } }
     }
@@ -513,7 +513,7 @@ mod tests {
         assert!(homes.index.contains_key(&NodeId(7)) && !homes.index.contains_key(&NodeId(8)));
         let new = homes.admit(NodeId(5_001), at(2), true).expect("nor has 7");
         homes.push(queued(new, 0, 1));
-        assert_eq!(homes.admit(NodeId(5_002), at(2), true), Err(Barred::TooMany));
+        assert_eq!(homes.admit(NodeId(5_002), at(2), true), Err(AdmitError::TooMany));
         assert_eq!((homes.homes.len(), homes.index.len()), (1 + HOMES_MAX, HOMES_MAX));
         assert!(homes.memory_bytes() <= most + 16 * size_of::<QueuedWalker>());
         let served = std::iter::from_fn(|| homes.next()).count();
@@ -574,8 +574,8 @@ mod tests {
             assert_eq!(homes.admit(NodeId(3), at(second), false).map(|_| ()), Ok(()));
         }
         // Servers that have not noticed yet pass its walkers on.
-        assert_eq!(homes.admit(NodeId(3), at(22), false), Err(Barred::Silent));
-        assert_eq!(homes.admit(NodeId(3), at(30), false), Err(Barred::Silent));
+        assert_eq!(homes.admit(NodeId(3), at(22), false), Err(AdmitError::Silent));
+        assert_eq!(homes.admit(NodeId(3), at(30), false), Err(AdmitError::Silent));
         assert!(homes.admit(NodeId(3), at(31), true).is_ok(), "it says something itself");
         assert!(homes.admit(NodeId(3), at(32), false).is_ok());
     }

@@ -14,7 +14,7 @@ use crate::core::field::Field;
 use crate::core::{
     DecodeError, NodeId, Payload, Wire, split, take_u8, take_u16, take_u32, take_u64,
 };
-use crate::graphshare::{BundleConfig, UPKEEP_BYTES_MAX, Upkeep, Vertex};
+use crate::graphshare::{BundleConfig, GRAPH_MESSAGE_BYTES_MAX, GraphMessage, Vertex};
 
 /// Most bytes of one message.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -165,14 +165,14 @@ pub enum Message {
         walks: SmallVec<[Ended; 1]>,
     },
     /// Something about the graph of this plan.
-    Upkeep(u64, Box<Upkeep>),
+    Graph(u64, Box<GraphMessage>),
     /// Something about the barrier between two supersteps.
     Barrier(Barrier),
 }
 
 const WALKERS: u8 = 0x71;
 const ENDED: u8 = 0x72;
-const UPKEEP: u8 = 0x73;
+const GRAPH: u8 = 0x73;
 const BARRIER: u8 = 0x74;
 
 const UNIFORM: u8 = 0;
@@ -284,7 +284,7 @@ impl Head {
             Kind::Node2Vec(_) => {
                 head.put_u32(walker.previous);
                 head.put_u32(walker.candidate);
-                // Else the next draw says it.
+                // A walker of another kind draws an edge next, which sets it.
                 if self.trail == Trail::Versions {
                     head.put_u32(*drawn);
                 }
@@ -425,7 +425,7 @@ impl Wire for Message {
                 let paths = path_bytes(*trail, walks.iter().map(|walk| &*walk.path));
                 ended_head_bytes() + walks.len() * ENDED_BYTES + paths
             }
-            Message::Upkeep(_, upkeep) => 1 + 8 + Upkeep::bytes(upkeep),
+            Message::Graph(_, message) => 1 + 8 + GraphMessage::bytes(message),
             Message::Barrier(barrier) => 1 + Barrier::bytes(barrier),
         }
     }
@@ -445,10 +445,10 @@ impl Wire for Message {
                 head.put_u16(walks.len() as u16);
                 walks.iter().for_each(|walk| walk.encode(head));
             }
-            Message::Upkeep(plan, upkeep) => {
-                head.put_u8(UPKEEP);
+            Message::Graph(plan, message) => {
+                head.put_u8(GRAPH);
                 head.put_u64(*plan);
-                Upkeep::put(upkeep, head);
+                GraphMessage::put(message, head);
             }
             Message::Barrier(barrier) => {
                 head.put_u8(BARRIER);
@@ -460,7 +460,7 @@ impl Wire for Message {
 
     fn decode(bytes: &mut Bytes) -> Result<Message, DecodeError> {
         let tag = take_u8(bytes)?;
-        if bytes.len() >= MESSAGE_BYTES_MAX && tag != UPKEEP {
+        if bytes.len() >= MESSAGE_BYTES_MAX && tag != GRAPH {
             let value = bytes.len() as u64 + 1;
             return Err(DecodeError::OutOfRange { field: "message", value });
         }
@@ -484,13 +484,13 @@ impl Wire for Message {
                 }
                 Ok(Message::Ended { job, trail, walks })
             }
-            UPKEEP => {
+            GRAPH => {
                 let plan = take_u64(bytes)?;
-                if bytes.len() > UPKEEP_BYTES_MAX {
+                if bytes.len() > GRAPH_MESSAGE_BYTES_MAX {
                     let value = bytes.len() as u64;
                     return Err(DecodeError::OutOfRange { field: "upkeep", value });
                 }
-                Ok(Message::Upkeep(plan, Box::new(Upkeep::take(bytes, "upkeep")?)))
+                Ok(Message::Graph(plan, Box::new(GraphMessage::take(bytes, "graph")?)))
             }
             BARRIER => Ok(Message::Barrier(Barrier::take(bytes, "barrier")?)),
             other => Err(DecodeError::UnknownTag(other)),
@@ -504,7 +504,7 @@ impl Message {
         match self {
             Message::Walkers { walkers, .. } => walkers.len(),
             Message::Ended { walks, .. } => walks.len(),
-            Message::Upkeep(..) | Message::Barrier(_) => 0,
+            Message::Graph(..) | Message::Barrier(_) => 0,
         }
     }
 }
@@ -524,7 +524,7 @@ impl fmt::Display for Message {
                 walks.iter().try_for_each(|walk| write!(f, " {:x}@{}", walk.token, walk.at))
             }
             Message::Barrier(barrier) => write!(f, "{barrier:?}"),
-            Message::Upkeep(plan, upkeep) => write!(f, "of plan {plan:x}: {}", upkeep.name()),
+            Message::Graph(plan, message) => write!(f, "of plan {plan:x}: {}", message.name()),
         }
     }
 }

@@ -1,33 +1,32 @@
-//! Random walkers over a partitioned graph: each one a message, queues that warn early, sources
-//! that slow down.
+//! Random walkers over a graph that servers share: each one a message, queues that warn early,
+//! sources that slow down.
+//!
+//! The parts of the graph, their supply and their changes are [`graphshare`](crate::graphshare)'s.
 //!
 //! Source: Takizawa and Kaneko, *Autonomous congestion control with random early detection for
 //! asynchronous processing of random walkers*, IEICE Tech. Rep. IN2022-18, 2022 (its slides).
 
 mod admission;
-mod ahead;
 mod barrier;
 mod bundler;
 mod census;
 mod chance;
 mod config;
 pub mod counters;
-mod editor;
 mod flights;
-mod holder;
 mod homes;
+mod inspect;
 mod interface;
+mod job_table;
 mod kind;
-mod known;
 mod message;
-mod noting;
+mod prefetch;
+mod recording;
 mod red;
 mod rtt;
 mod run;
 mod runs;
-mod seen;
 mod steps;
-mod supplier;
 mod waits;
 mod walker;
 mod window;
@@ -36,33 +35,26 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::core::{ConfigError, Context, Instant, Lane, NodeId, PeerState, Protocol};
-use crate::graphshare::ADDRESS_BYTES_MAX;
+use crate::core::{ConfigError, Context, Instant, NodeId, PeerState, Protocol};
+use crate::graphshare::{GraphEvent, GraphMessage, GraphShare, Host, Replaced, Usage};
 use crate::parts::deadline::Deadline;
-use ahead::AHEAD;
-use bundler::{Bundler, Cargo};
-use editor::Editor;
-use holder::Holder;
+use bundler::{BundleItem, Bundler, Worker};
 use homes::{HOMES_MAX, HomeId, Homes};
-use known::{Known, SlotId};
+use job_table::{JobSlot, JobTable};
 use message::{DETOURS_MAX, MESSAGE_BYTES_MAX, ended_head_bytes};
-use noting::Noting;
-use run::{Due, From, Lost, Run};
+use prefetch::PREFETCHED;
+use recording::RecordingPart;
+use run::{Due, EndedAt, Loss, Run};
 use runs::Runs;
 use steps::Steps;
-use supplier::Supplier;
 
 pub use barrier::Barrier;
 pub use census::Census;
 pub use chance::{Chance, KindError, Length};
 pub use config::{Config, Control, Generation, PacedConfig, Recovery, StepConfig, WindowConfig};
-pub use interface::{
-    Command, Edit, EditError, Event, Job, JobId, JobReport, Refusal, Sources, Supply, SupplyFault,
-    UnderWay, Walk,
-};
+pub use interface::{Command, Event, Job, JobId, JobReport, Refusal, Sources, UnderWay, Walk};
 pub use kind::{Kind, Node2Vec, Step};
 pub use message::{Ended, Head, Message, Stop, Trail, Traveller};
 pub use red::{Red, Verdict, probability};
@@ -70,9 +62,8 @@ pub use waits::Waits;
 pub use walker::{NOWHERE, Walker};
 
 pub use crate::graphshare::{
-    Adjacency, Alias, AliasScratch, BundleConfig, Change, Chunk, Discipline, EditFault, Given,
-    Graph, GraphError, Holding, Opening, Outcome, OwnRow, Owners, Part, PassConfig, Plan, Position,
-    QueueConfig, Reception, Row, Upkeep, Vertex,
+    Adjacency, Alias, AliasScratch, BundleConfig, Discipline, Graph, GraphError, Owners, Part,
+    PassConfig, QueueConfig, Row, Vertex,
 };
 
 /// Walks that are begun in a turn, at most.
@@ -96,7 +87,7 @@ pub enum Timer {
 /// A walker in the queue.
 #[derive(Clone, Debug)]
 struct QueuedWalker {
-    job: SlotId,
+    job: JobSlot,
     /// Whose queue it waits in.
     home: HomeId,
     traveller: Traveller,
@@ -108,17 +99,20 @@ enum JobOf<'a> {
     /// It has come, or is begun, and is not counted among those here.
     Arriving(&'a Arc<Head>),
     /// It was served, and is counted.
-    Served(SlotId),
+    Served(JobSlot),
 }
 
 /// A server of walks, and the home of those that its application asks for.
 ///
-/// Any node can be a home: a node without vertices is a client.
+/// Any node can be a home. What it does for the graph, as a server or as a client without vertices,
+/// is up to its [`GraphShare`].
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    part: Part,
-    known: Known,
+    /// How walkers pass the server if no client asks for something else.
+    own_pass: PassConfig,
+    graph: GraphShare,
+    jobs: JobTable,
     homes: Homes,
     /// The walker that the worker serves, and until when, where the service time is emulated.
     serving: Option<(QueuedWalker, Instant)>,
@@ -132,18 +126,6 @@ pub struct Server {
     counted: Instant,
     /// How many walkers the queue dropped, for each of at most `HOMES_MAX` homes.
     dropped: BTreeMap<NodeId, u64>,
-    /// The plan by which the part was supplied; 0 if it was there from the start, or if there is no
-    /// part.
-    plan: u64,
-    /// Whether clients may give it a part.
-    takes_graphs: bool,
-    /// Whether it gives parts to servers.
-    is_client: bool,
-    /// Where it is, in a form that drivers of sockets read.
-    address: Bytes,
-    holder: Holder,
-    supplier: Option<Supplier>,
-    editor: Editor,
     /// Where it walks in supersteps.
     steps: Option<Box<Steps>>,
 }
@@ -165,15 +147,33 @@ struct Armed {
 impl Server {
     /// A server with this part of a graph.
     pub fn new(config: Config, part: Part) -> Result<Server, ConfigError> {
+        let graph = GraphShare::fixed(part, config.graph_bytes_max);
+        Server::with_graph(config, graph)
+    }
+
+    /// A server `me` that waits for a client to give it a part of a graph.
+    pub fn awaiting(config: Config, me: NodeId) -> Result<Server, ConfigError> {
+        let graph = GraphShare::awaiting(me, config.graph_bytes_max);
+        Server::with_graph(config, graph)
+    }
+
+    /// A client `me`: it has no vertices, gives servers their parts, and is a home of walks.
+    pub fn client(config: Config, me: NodeId) -> Result<Server, ConfigError> {
+        let graph = GraphShare::client(me, config.graph_bytes_max);
+        Server::with_graph(config, graph)
+    }
+
+    fn with_graph(config: Config, graph: GraphShare) -> Result<Server, ConfigError> {
         config.check()?;
         let steps = match config.generation {
             Generation::Supersteps(config) => Some(Box::new(Steps::new(config))),
             Generation::Paced(_) | Generation::Window(_) => None,
         };
         Ok(Server {
+            own_pass: PassConfig { queue: config.queue, bundle: config.bundle },
             config,
-            part,
-            known: Known::default(),
+            graph,
+            jobs: JobTable::default(),
             homes: Homes::default(),
             serving: None,
             bundler: Bundler::default(),
@@ -183,27 +183,8 @@ impl Server {
             census: Census::default(),
             counted: Instant::ZERO,
             dropped: BTreeMap::new(),
-            plan: 0,
-            takes_graphs: false,
-            is_client: false,
-            address: Bytes::new(),
-            holder: Holder::default(),
-            supplier: None,
-            editor: Editor::default(),
             steps,
         })
-    }
-
-    /// A server `me` that waits for a client to give it a part of a graph.
-    pub fn awaiting(config: Config, me: NodeId) -> Result<Server, ConfigError> {
-        let server = Server::new(config, Part::nothing(me))?;
-        Ok(Server { takes_graphs: true, ..server })
-    }
-
-    /// A client `me`: it has no vertices, gives servers their parts, and is a home of walks.
-    pub fn client(config: Config, me: NodeId) -> Result<Server, ConfigError> {
-        let server = Server::new(config, Part::nothing(me))?;
-        Ok(Server { is_client: true, ..server })
     }
 
     fn census_now(&mut self, now: Instant) -> Box<Census> {
@@ -218,10 +199,10 @@ impl Server {
         if self.runs.iter().any(|(_, run)| run.job.id == job.id) {
             return Err(Refusal::Running);
         }
-        if self.part.servers().is_empty() {
+        if self.graph.part().servers().is_empty() {
             return Err(Refusal::NoGraph);
         }
-        job.kind.check(self.part.is_labelled())?;
+        job.kind.check(self.graph.part().is_labelled())?;
         if job.length.steps_max() > Length::STEPS_MAX {
             return Err(KindError::Steps(job.length.steps_max()).into());
         }
@@ -231,7 +212,7 @@ impl Server {
         if job.first >= job.walks_in_all() {
             return Err(Refusal::First(job.first, job.walks_in_all()));
         }
-        let vertices = self.part.vertices();
+        let vertices = self.graph.part().vertices();
         let mut sources = (0..job.sources.len()).map(|place| job.sources.vertex(place));
         if let Some(source) = sources.find(|&source| source >= vertices) {
             return Err(Refusal::NoSuchSource(source, vertices));
@@ -239,7 +220,7 @@ impl Server {
         let head = Arc::new(Head {
             home: cx.node,
             job: cx.rng.next_u64(),
-            plan: self.plan,
+            plan: self.graph.plan(),
             kind: job.kind.clone(),
             trail: job.trail,
         });
@@ -277,7 +258,7 @@ impl Server {
                         begun += 1;
                         self.census.generated += 1;
                         let source = traveller.walker.at;
-                        self.bring(cx, (&head, HomeId::SERVERS), traveller, source);
+                        self.route_arrival(cx, (&head, HomeId::SERVERS), traveller, source);
                     }
                     Due::Now => {
                         next = Some(cx.now);
@@ -299,10 +280,10 @@ impl Server {
     }
 
     /// A walker that was served goes to where the edges of `vertex` are.
-    fn pass_on(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker, vertex: Vertex) {
+    fn route_served(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker, vertex: Vertex) {
         let QueuedWalker { job, home, traveller } = queued;
         let Some(traveller) = self.route(cx, JobOf::Served(job), traveller, vertex) else {
-            return self.known.leave(job);
+            return self.jobs.leave(job);
         };
         let queued = QueuedWalker { job, home, traveller };
         match &mut self.steps {
@@ -320,7 +301,7 @@ impl Server {
         traveller: Traveller,
         vertex: Vertex,
     ) -> Option<Traveller> {
-        let owner = self.part.owner(vertex);
+        let owner = self.graph.part().owner(vertex);
         if owner == Some(cx.node) {
             return Some(traveller);
         }
@@ -331,13 +312,13 @@ impl Server {
         self.census.departed += 1;
         let head = match job {
             JobOf::Arriving(head) => head,
-            JobOf::Served(job) => self.known.head(job),
+            JobOf::Served(job) => self.jobs.head(job),
         };
         match &mut self.steps {
             Some(steps) => steps.leave(owner, head, traveller),
             None => {
                 let config = &self.config.bundle;
-                self.bundler.send(cx, config, owner, head, Cargo::Walker(traveller));
+                self.bundler.send(cx, config, owner, head, BundleItem::Walker(traveller));
             }
         }
         None
@@ -364,11 +345,11 @@ impl Server {
             Verdict::Enter => {}
             Verdict::Mark => {
                 self.census.marked += 1;
-                let head = self.known.head(queued.job);
+                let head = self.jobs.head(queued.job);
                 if head.home != cx.node {
                     queued.traveller.is_marked = true;
                 } else if let Some(run) = self.runs.get_mut(head.job) {
-                    run.on_marked_here(cx.now, queued.traveller.token);
+                    run.on_local_mark(cx.now, queued.traveller.token);
                 }
             }
             Verdict::Early => {
@@ -411,19 +392,19 @@ impl Server {
     }
 
     fn on_dropped(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker) {
-        let head = self.known.head(queued.job);
+        let head = self.jobs.head(queued.job);
         if self.dropped.len() < HOMES_MAX || self.dropped.contains_key(&head.home) {
             *self.dropped.entry(head.home).or_default() += 1;
         }
         if head.home == cx.node
             && let Some(run) = self.runs.get_mut(head.job)
         {
-            let lost = run.on_dropped_here(&self.config, cx.now, queued.traveller.token);
-            if let Lost::GivenUp(flight) = lost {
+            let lost = run.on_local_drop(&self.config, cx.now, queued.traveller.token);
+            if let Loss::Failed(flight) = lost {
                 cx.deliver(Event::Failed(run.job.id, flight.walk, flight.attempt));
             }
         }
-        self.known.leave(queued.job);
+        self.jobs.leave(queued.job);
     }
 
     /// The worker goes on.
@@ -435,9 +416,9 @@ impl Server {
             while left > 0
                 && let Some(home) = self.homes.turn()
             {
-                let next = self.homes.of(home).take(AHEAD);
-                ahead::touch(&self.part, next.map(|queued| &queued.traveller.walker));
-                let hops = left.min(AHEAD);
+                let next = self.homes.of(home).take(PREFETCHED);
+                prefetch::rows(self.graph.part(), next.map(|queued| &queued.traveller.walker));
+                let hops = left.min(PREFETCHED);
                 for _ in 0..hops {
                     let Some(queued) = self.homes.pop(home) else { break };
                     self.hop(cx, queued);
@@ -474,22 +455,28 @@ impl Server {
     fn hop(&mut self, cx: &mut Context<'_, Server>, mut queued: QueuedWalker) {
         self.census.visits += 1;
         let traveller = &mut queued.traveller;
-        let head = self.known.head(queued.job);
+        let head = self.jobs.head(queued.job);
         let (before, at) = (traveller.walker.state, traveller.walker.at);
         let step = match head.trail {
             Trail::Versions => {
                 let drawn = Cell::new(traveller.drawn);
-                let noting = Noting { part: &self.part, at: traveller.walker.at, drawn: &drawn };
-                let step = head.kind.step(&mut traveller.walker, &noting);
+                let recording = RecordingPart {
+                    part: self.graph.part(),
+                    at: traveller.walker.at,
+                    drawn: &drawn,
+                };
+                let step = head.kind.step(&mut traveller.walker, &recording);
                 traveller.drawn = drawn.get();
                 step
             }
-            _ => head.kind.step(&mut traveller.walker, &self.part),
+            _ => head.kind.step(&mut traveller.walker, self.graph.part()),
         };
         // A turn may look at many candidates, or at many labels.
         let drawn = traveller.walker.draws_since(before);
         let labels = match head.kind {
-            Kind::Metapath(_) => self.part.row(at).map_or(0, |row| row.targets.len() as u64),
+            Kind::Metapath(_) => {
+                self.graph.part().row(at).map_or(0, |row| row.targets.len() as u64)
+            }
             _ => 0,
         };
         self.homes.charge(queued.home, drawn.max(1) + labels / LABELS_OF_STEP);
@@ -502,7 +489,7 @@ impl Server {
                 if head.trail == Trail::Versions {
                     traveller.path.push(traveller.drawn);
                 }
-                self.pass_on(cx, queued, vertex);
+                self.route_served(cx, queued, vertex);
             }
             Step::Need(vertex) => {
                 // A walker that has judged a candidate has made progress, even if it rejected the
@@ -510,10 +497,10 @@ impl Server {
                 let is_detour = traveller.walker.state == before;
                 traveller.detours = if is_detour { traveller.detours + 1 } else { 0 };
                 if traveller.detours > DETOURS_MAX {
-                    self.known.leave(queued.job);
+                    self.jobs.leave(queued.job);
                     return self.count_lost(cx);
                 }
-                self.pass_on(cx, queued, vertex);
+                self.route_served(cx, queued, vertex);
             }
             Step::Done => self.end(cx, queued, Stop::Length),
             Step::DeadEnd => self.end(cx, queued, Stop::DeadEnd),
@@ -526,23 +513,29 @@ impl Server {
         let Traveller { token, walker, path, is_marked, .. } = queued.traveller;
         let (at, steps) = (walker.at, walker.steps);
         let ended = Ended { token, at, steps, stop, is_marked, path };
-        let head = self.known.head(queued.job);
+        let head = self.jobs.head(queued.job);
         if head.home == cx.node {
             let job = head.job;
-            self.complete(cx, job, ended, From::Here);
+            self.complete(cx, job, ended, EndedAt::Home);
         } else {
             self.census.returned += 1;
             let config = &self.config.bundle;
             match &mut self.steps {
                 Some(steps) => steps.return_home(head, ended),
-                None => self.bundler.send(cx, config, head.home, head, Cargo::Ended(ended)),
+                None => self.bundler.send(cx, config, head.home, head, BundleItem::Ended(ended)),
             }
         }
-        self.known.leave(queued.job);
+        self.jobs.leave(queued.job);
     }
 
     /// A walk of one of its own jobs is done.
-    fn complete(&mut self, cx: &mut Context<'_, Server>, job: u64, ended: Ended, from: From) {
+    fn complete(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        job: u64,
+        ended: Ended,
+        ended_at: EndedAt,
+    ) {
         if let Some(done) = self.steps.as_mut().and_then(|steps| steps.on_ended(job, ended.clone()))
         {
             return self.done.push(done);
@@ -551,7 +544,7 @@ impl Server {
             cx.count(counters::OF_NO_JOB, 1);
             return;
         };
-        if let Some(walk) = run.on_ended(&self.config, cx.now, ended, from) {
+        if let Some(walk) = run.on_ended(&self.config, cx.now, ended, ended_at) {
             self.done.push((run.job.id, walk));
         }
     }
@@ -563,7 +556,7 @@ impl Server {
             return self.end_steps(cx);
         }
         if self.runs.is_dirty() {
-            self.tell_done(cx);
+            self.report_done(cx);
             self.end_runs(cx);
             self.generate(cx);
             // A walk may fail where it begins.
@@ -573,12 +566,17 @@ impl Server {
         }
         let is_idle = self.homes.is_empty() && self.serving.is_none();
         let config = &self.config.bundle;
-        // Where hops take a time that is known there is a timer.
-        let is_timed = !self.config.service.is_zero();
-        self.bundler.flush(cx, config, (is_idle, is_timed));
+        let worker = if is_idle {
+            Worker::Idle
+        } else if self.config.service.is_zero() {
+            Worker::Untimed
+        } else {
+            Worker::Timed
+        };
+        self.bundler.flush(cx, config, worker);
         self.arm_leave(cx);
-        if self.plan != 0 {
-            self.arm_upkeep(cx);
+        if let Some(at) = self.graph.next_timer(cx.now, self.usage()) {
+            self.armed.upkeep.set(cx, at, Timer::Upkeep);
         }
     }
 
@@ -589,28 +587,25 @@ impl Server {
         }
     }
 
-    fn arm_upkeep(&mut self, cx: &mut Context<'_, Server>) {
-        let next = [self.look_at(), self.editor.next_at(cx.now), self.give_again_at(cx.now)];
-        if let Some(at) = next.into_iter().flatten().min() {
-            self.armed.upkeep.set(cx, at, Timer::Upkeep);
-        }
-    }
-
-    /// Another part takes the place of this one: what was under way over the old one is lost.
-    fn replace_part(&mut self, cx: &mut Context<'_, Server>, plan: u64, part: Part) {
+    /// If another part has taken the place of the one before, what was under way over that is lost.
+    fn on_graph(&mut self, cx: &mut Context<'_, Server>, replaced: Option<Replaced>) {
+        let Some(Replaced { pass }) = replaced else { return };
         self.count_queue(cx.now);
         let serving = self.serving.take().map(|(queued, _)| queued);
-        for queued in serving.into_iter().chain(self.homes.reset(plan != 0)) {
-            self.known.leave(queued.job);
+        let forgets = self.graph.plan() != 0;
+        for queued in serving.into_iter().chain(self.homes.reset(forgets)) {
+            self.jobs.leave(queued.job);
             self.census.lost += 1;
             cx.count(counters::WALKER_LOST, 1);
         }
-        (self.plan, self.part) = (plan, part);
+        let PassConfig { queue, bundle } = pass.unwrap_or(self.own_pass);
+        (self.config.queue, self.config.bundle) = (queue, bundle);
+        self.homes.reset_red();
     }
 
-    /// Bytes of a graph, and of changes to it, that may be here.
-    fn graph_bytes_max(&self) -> usize {
-        self.config.graph_bytes_max
+    /// Whether walks of its own are under way over the graph.
+    fn usage(&self) -> Usage {
+        if self.runs.is_empty() { Usage::Idle } else { Usage::InUse }
     }
 
     /// Bounds how long walkers wait for company: sets a timer, unless the worker runs before then.
@@ -624,7 +619,7 @@ impl Server {
         }
     }
 
-    fn tell_done(&mut self, cx: &mut Context<'_, Server>) {
+    fn report_done(&mut self, cx: &mut Context<'_, Server>) {
         let mut walks: SmallVec<[Walk; 1]> = SmallVec::with_capacity(self.done.len());
         let mut of = None;
         for (job, walk) in self.done.drain(..) {
@@ -656,10 +651,8 @@ impl Protocol for Server {
     type Shared = ();
 
     fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
-        // A driver has found which node is at the address of a server.
-        let is_looking = self.is_client && self.supplier.is_none();
-        if is_looking && matches!(state, PeerState::Up { .. }) {
-            cx.send(peer, Lane::Datagram, Message::Upkeep(0, Box::new(Upkeep::Who)));
+        if let PeerState::Up { .. } = state {
+            self.graph.handle_peer_up(cx, peer);
         }
     }
 
@@ -676,12 +669,13 @@ impl Protocol for Server {
                 }
                 for ended in walks {
                     self.census.came_home += 1;
-                    self.complete(cx, job, ended, From::Elsewhere);
+                    self.complete(cx, job, ended, EndedAt::Elsewhere);
                 }
             }
-            Message::Upkeep(plan, upkeep) => {
+            Message::Graph(plan, message) => {
                 self.homes.hear(from, cx.now);
-                self.on_upkeep(cx, from, plan, *upkeep);
+                let replaced = self.graph.handle_message(cx, from, plan, *message);
+                self.on_graph(cx, replaced);
             }
         }
         self.settle(cx);
@@ -711,9 +705,7 @@ impl Protocol for Server {
             }
             Timer::Upkeep => {
                 self.armed.upkeep.fired(cx.now);
-                self.look_after_servers(cx);
-                self.look_after_edits(cx);
-                self.give_again(cx);
+                self.graph.handle_timer(cx, self.usage());
             }
         }
         self.settle(cx);
@@ -738,14 +730,22 @@ impl Protocol for Server {
                     run.on_consumed(count);
                 }
             }
-            Command::Serve(address) => {
-                self.address = address;
-                self.address.truncate(ADDRESS_BYTES_MAX);
+            Command::Graph(command) => {
+                let replaced = self.graph.handle_command(cx, command);
+                self.on_graph(cx, replaced);
             }
-            Command::Supply(supply) => self.supply(cx, *supply),
-            Command::Edit(id, edits) => self.edit(cx, id, edits),
         }
         self.settle(cx);
+    }
+}
+
+impl Host for Server {
+    fn graph_message(plan: u64, message: GraphMessage) -> Message {
+        Message::Graph(plan, Box::new(message))
+    }
+
+    fn graph_event(event: GraphEvent) -> Event {
+        Event::Graph(event)
     }
 }
 

@@ -8,32 +8,30 @@ use super::config::{Config, Control, Generation, PacedConfig, Recovery};
 use super::flights::{FLIGHTS_MAX, Flight, Flights, attempt_of};
 use super::interface::{Job, JobReport, Walk};
 use super::message::{Ended, Head, Traveller};
-use super::rtt::{Lateness, RoundTrip, Slack};
+use super::rtt::{DelayDetector, RoundTrip, TimeoutStretch};
 use super::walker::Walker;
-use super::window::Window;
+use super::window::{LOCAL_DROP_WAIT_MIN, Window};
 use crate::core::Instant;
 use crate::graphshare::Vertex;
 
-/// How long a walk may take before any has come back.
+/// How long a walk may take before any has come back. Source: RFC 6298, section 2.1.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a walk that its own server dropped waits before it is sent again, doubled with each
-/// attempt: sent at once, it would meet the same queue.
-const DROPPED_WAIT: Duration = Duration::from_millis(1);
-/// Walks that have to finish before the time they take is believed.
+/// Walks that have to finish before the estimate of their time is used. Source: the slides, of a
+/// source vertex.
 const SAMPLES_MIN: u64 = 3;
 
-/// A walk may take this many time-outs while no walk that began later has come home.
+/// A walk may take this many time-outs while no walk that began later has come home. Ours.
 const PATIENCE: u32 = 4;
 
-/// The usual time of a walk is divided into this many intervals, at whose ends it is checked.
+/// The usual time of a walk is divided into this many intervals, at whose ends it is checked. Ours.
 const LOOKS: u64 = 32;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// Where a walk has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum From {
+pub(super) enum EndedAt {
     /// At its home.
-    Here,
+    Home,
     /// At another server.
     Elsewhere,
 }
@@ -57,8 +55,8 @@ pub(super) struct Run {
     /// Walks that are done and not yet consumed.
     unconsumed: usize,
     trip: RoundTrip,
-    slack: Slack,
-    lateness: Lateness,
+    stretch: TimeoutStretch,
+    delays: DelayDetector,
     /// The latest begin time among the walks that have come home.
     newest_home: Instant,
     began: Instant,
@@ -131,8 +129,8 @@ impl Run {
             expiries: BTreeMap::new(),
             unconsumed: 0,
             trip: RoundTrip::default(),
-            slack: Slack::default(),
-            lateness: Lateness::default(),
+            stretch: TimeoutStretch::default(),
+            delays: DelayDetector::default(),
             newest_home: now,
             began: now,
         }
@@ -210,7 +208,7 @@ impl Run {
     /// Begins a walk. To be called when it is [due](Self::due).
     pub(super) fn generate(&mut self, config: &Config, now: Instant) -> Traveller {
         let (token, flight, walker) = if let Some(lost) = self.take_again(config, now) {
-            let (token, flight) = self.flights.begin_anew(lost, now).expect("it waits");
+            let (token, flight) = self.flights.begin_again(lost, now).expect("it waits");
             (token, flight, self.walker(flight.walk, flight.source))
         } else {
             let place = match &self.pace {
@@ -314,7 +312,7 @@ impl Run {
     /// How long a walk may take. Does not grow with attempts: where too many walks are lost, the
     /// window shrinks instead.
     fn timeout(&self, config: &Config, flight: &Flight, now: Instant) -> Duration {
-        let timeout = self.usual(config, flight).mul_f64(self.slack.factor(now));
+        let timeout = self.usual(config, flight).mul_f64(self.stretch.factor(now));
         timeout.min(config.walk_time_max)
     }
 
@@ -324,7 +322,7 @@ impl Run {
         config: &Config,
         now: Instant,
         ended: Ended,
-        from: From,
+        ended_at: EndedAt,
     ) -> Option<Walk> {
         let Some(flight) = self.flights.end(ended.token) else {
             self.report.late += 1;
@@ -333,7 +331,7 @@ impl Run {
         let attempt = attempt_of(ended.token);
         if flight.is_waiting || attempt < flight.attempt {
             // It was not lost after all.
-            self.slack.on_late(now, self.flights.len());
+            self.stretch.on_late(now, self.flights.len());
         }
         if flight.is_waiting {
             self.forget_again(config, &flight);
@@ -342,7 +340,7 @@ impl Run {
         let took = begun.map(|begun| now.since(begun));
         self.newest_home = self.newest_home.max(begun.unwrap_or_default());
         // Walks that ended here may never have left: they say nothing of the ways of others.
-        let way = took.filter(|_| from == From::Elsewhere);
+        let way = took.filter(|_| ended_at == EndedAt::Elsewhere);
         // Per hop, so that long walks do not look late beside short ones. The ways to and from the
         // first vertex are about two more.
         let hop = way.map(|way| way / (ended.steps + 2));
@@ -367,7 +365,7 @@ impl Run {
                 }
             }
             Pace::Window(window) => {
-                let is_late = hop.is_some_and(|hop| self.lateness.sample(now, hop));
+                let is_late = hop.is_some_and(|hop| self.delays.sample(now, hop));
                 let is_marked = ended.is_marked || is_late;
                 let in_flight = self.flights.len() - self.again.len();
                 window.on_ended(now, begun, way, is_marked, in_flight);
@@ -387,29 +385,29 @@ impl Run {
     }
 
     /// A walker was dropped by this server: its source learns of it at once, if so configured.
-    pub(super) fn on_dropped_here(&mut self, config: &Config, now: Instant, token: u64) -> Lost {
+    pub(super) fn on_local_drop(&mut self, config: &Config, now: Instant, token: u64) -> Loss {
         // This walker is not missed if later walkers of its walk are under way.
         if self.flights.awaited(token).is_none() {
-            return Lost::Unheard;
+            return Loss::Ignored;
         }
         match &mut self.pace {
-            Pace::Paced(paced) if !paced.config.is_direct => return Lost::Unheard,
+            Pace::Paced(paced) if !paced.config.is_direct => return Loss::Ignored,
             Pace::Paced(paced) => paced.signals += 1,
-            Pace::Window(window) => window.on_refused_here(now),
+            Pace::Window(window) => window.on_local_drop(now),
         }
         self.report.direct += 1;
         // The loss is known: later looks are not to find it once more.
-        self.mark_lost(config, now, DROPPED_WAIT, token)
+        self.mark_lost(config, now, LOCAL_DROP_WAIT_MIN, token)
     }
 
     /// A walker of its own was marked right here.
-    pub(super) fn on_marked_here(&mut self, now: Instant, token: u64) {
+    pub(super) fn on_local_mark(&mut self, now: Instant, token: u64) {
         match &mut self.pace {
             Pace::Paced(paced) => paced.signals += 1,
             Pace::Window(window) => {
                 let flight = self.flights.flight(token);
                 let begun = flight.and_then(|flight| flight.begun(attempt_of(token)));
-                window.on_marked_here(now, begun);
+                window.on_local_mark(now, begun);
             }
         }
     }
@@ -441,7 +439,7 @@ impl Run {
                 Pace::Paced(paced) => paced.signals += 1,
                 Pace::Window(window) => window.on_lost(in_flight),
             }
-            if let Lost::GivenUp(flight) = self.mark_lost(config, now, Duration::ZERO, token) {
+            if let Loss::Failed(flight) = self.mark_lost(config, now, Duration::ZERO, token) {
                 give_up(flight);
             }
         }
@@ -466,37 +464,37 @@ impl Run {
     }
 
     /// A walk is lost. It is sent again after `wait`, doubled with each attempt, or has failed.
-    fn mark_lost(&mut self, config: &Config, now: Instant, wait: Duration, token: u64) -> Lost {
-        let Some(&flight) = self.flights.flight(token) else { return Lost::Unheard };
+    fn mark_lost(&mut self, config: &Config, now: Instant, wait: Duration, token: u64) -> Loss {
+        let Some(&flight) = self.flights.flight(token) else { return Loss::Ignored };
         if self.regenerates() {
             self.flights.end(token);
-            return Lost::Again;
+            return Loss::Replaced;
         }
         let age = now.since(flight.first_sent);
         if flight.attempt >= config.attempts_max || age >= config.walk_time_max {
             self.flights.end(token);
             self.report.failed += 1;
-            return Lost::GivenUp(flight);
+            return Loss::Failed(flight);
         }
         let wait = wait * (1 << u32::from(flight.attempt - 1).min(10));
         let expiry = flight.first_sent + config.walk_time_max;
         let at = (now + wait).min(expiry);
-        self.flights.let_wait(token);
+        self.flights.set_waiting(token);
         self.again.insert((at, flight.walk), token);
         self.expiries.insert((expiry, flight.walk), at);
-        Lost::Again
+        Loss::Replaced
     }
 }
 
 /// The consequence of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum Loss {
     /// The job does not act on the loss, or not yet.
-    Unheard,
+    Ignored,
     /// Another walk, or the same once more, takes its place.
-    Again,
+    Replaced,
     /// The walk has failed.
-    GivenUp(Flight),
+    Failed(Flight),
 }
 
 impl Paced {

@@ -21,7 +21,7 @@ use super::homes::HomeId;
 use super::interface::{Event, Job, JobReport, Refusal, Walk};
 use super::message::{Ended, Head, MESSAGE_BYTES_MAX, Message, Traveller, ended_head_bytes};
 use super::walker::Walker;
-use super::{QueuedWalker, Server, Timer};
+use super::{JobOf, QueuedWalker, Server, Timer};
 use crate::core::{Context, Instant, Lane, NodeId};
 use crate::graphshare::{BundleConfig, Vertex};
 
@@ -83,7 +83,7 @@ struct StepJob {
     under_way: BTreeSet<u64>,
     report: JobReport,
     began: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Steps {
@@ -172,7 +172,7 @@ impl Server {
         job: Job,
         head: Arc<Head>,
     ) -> Result<(), Refusal> {
-        let is_server = self.part.is_server(cx.node);
+        let is_server = self.graph.part().is_server(cx.node);
         let Some(steps) = &mut self.steps else { return Err(Refusal::NoGraph) };
         if !is_server {
             return Err(Refusal::NoServer);
@@ -188,7 +188,7 @@ impl Server {
             under_way: BTreeSet::new(),
             report,
             began: cx.now,
-            is_told: false,
+            is_reported: false,
         });
         self.say_ready(cx);
         Ok(())
@@ -196,14 +196,14 @@ impl Server {
 
     /// Something about the barrier.
     pub(super) fn on_barrier(&mut self, cx: &mut Cx<'_>, from: NodeId, barrier: Barrier) {
-        let is_server = self.part.is_server(from);
+        let is_server = self.graph.part().is_server(from);
         let Some(steps) = self.steps.as_mut().filter(|_| is_server) else {
             cx.count(counters::BARRIER_REFUSED, 1);
             return;
         };
         match barrier {
             Barrier::Ready { superstep, left } => self.on_ready(cx, from, superstep, left),
-            Barrier::Go { superstep } if self.part.servers().first() == Some(&from) => {
+            Barrier::Go { superstep } if self.graph.part().servers().first() == Some(&from) => {
                 self.on_go(cx, superstep);
             }
             Barrier::Go { .. } => cx.count(counters::BARRIER_REFUSED, 1),
@@ -231,8 +231,8 @@ impl Server {
         head: &Arc<Head>,
         walkers: impl Iterator<Item = Traveller>,
     ) {
-        let is_server = self.part.is_server(from);
-        let (home, held_max) = (HomeId::SERVERS, self.part.servers().len());
+        let is_server = self.graph.part().is_server(from);
+        let (home, held_max) = (HomeId::SERVERS, self.graph.part().servers().len());
         let mut refused = 0;
         for traveller in walkers {
             self.census.arrived += 1;
@@ -246,7 +246,7 @@ impl Server {
             let is_early = peer.sent + 1 > steps.superstep;
             let held = self.homes.waiting() + steps.next.len() + steps.early.len();
             let has_room = held < steps.config.active_max.saturating_mul(held_max);
-            match self.known.enter(head).filter(|_| has_room) {
+            match self.jobs.enter(head).filter(|_| has_room) {
                 Some(job) if is_early => steps.early.push(QueuedWalker { job, home, traveller }),
                 Some(job) => steps.next.push(QueuedWalker { job, home, traveller }),
                 None => refused += 1,
@@ -261,7 +261,7 @@ impl Server {
     fn say_ready(&mut self, cx: &mut Cx<'_>) {
         let Some(steps) = &self.steps else { return };
         let (superstep, left) = (steps.superstep, steps.job.as_ref().map_or(0, StepJob::left));
-        match self.part.servers().first() {
+        match self.graph.part().servers().first() {
             Some(&first) if first == cx.node => self.on_ready(cx, first, superstep, left),
             Some(&first) => {
                 let ready = Message::Barrier(Barrier::Ready { superstep, left });
@@ -273,7 +273,7 @@ impl Server {
 
     /// At the coordinator: once all are ready and walks are left, all go on.
     fn on_ready(&mut self, cx: &mut Cx<'_>, from: NodeId, superstep: u32, left: u64) {
-        let servers = self.part.servers();
+        let servers = self.graph.part().servers();
         let Some(steps) = &mut self.steps else { return };
         if servers.first() != Some(&cx.node) || superstep != steps.superstep {
             cx.count(counters::BARRIER_REFUSED, 1);
@@ -327,17 +327,12 @@ impl Server {
         let head = Arc::clone(&own.head);
         self.census.generated += begun.len() as u64;
         for traveller in begun {
-            match self.part.owner(traveller.walker.at) {
-                Some(owner) if owner == cx.node => {
-                    if let Some(job) = self.known.enter(&head) {
-                        self.homes.push(QueuedWalker { job, home: HomeId::SERVERS, traveller });
-                    }
-                }
-                Some(owner) => {
-                    self.census.departed += 1;
-                    steps.leave(owner, &head, traveller);
-                }
-                None => self.census.lost += 1,
+            let at = traveller.walker.at;
+            let arriving = JobOf::Arriving(&head);
+            if let Some(traveller) = self.route(cx, arriving, traveller, at)
+                && let Some(job) = self.jobs.enter(&head)
+            {
+                self.homes.push(QueuedWalker { job, home: HomeId::SERVERS, traveller });
             }
         }
     }
@@ -376,7 +371,7 @@ impl Server {
         let superstep = steps.superstep;
         let mut leaving = std::mem::take(&mut steps.leaving);
         let me = cx.node;
-        for &server in self.part.servers().iter().filter(|&&server| server != me) {
+        for &server in self.graph.part().servers().iter().filter(|&&server| server != me) {
             let Leaving { walkers, ended } = leaving.remove(&server).unwrap_or_default();
             let mut sent = 0;
             for (head, walkers) in walkers.into_values() {
@@ -400,7 +395,7 @@ impl Server {
 
     /// Once all other servers have sent their walkers of this superstep, this one is ready.
     fn look_complete(&mut self, cx: &mut Cx<'_>) {
-        let servers = self.part.servers();
+        let servers = self.graph.part().servers();
         let Some(steps) = &mut self.steps else { return };
         let mut others = servers.iter().filter(|&&server| server != cx.node);
         let has_sent = |server: &NodeId| {
@@ -414,10 +409,10 @@ impl Server {
 
     /// Tells the application once its job is over.
     pub(super) fn end_steps(&mut self, cx: &mut Cx<'_>) {
-        self.tell_done(cx);
+        self.report_done(cx);
         let over = self.steps.as_mut().and_then(|steps| steps.job.as_mut());
-        let Some(own) = over.filter(|own| own.left() == 0 && !own.is_told) else { return };
-        own.is_told = true;
+        let Some(own) = over.filter(|own| own.left() == 0 && !own.is_reported) else { return };
+        own.is_reported = true;
         let report = JobReport { took: cx.now.since(own.began), ..own.report };
         let id = own.job.id;
         let census = self.census_now(cx.now);

@@ -3,10 +3,10 @@
 mod bench;
 mod changes;
 mod codec;
+mod graph_messages;
 mod homes;
 mod server;
 mod steps;
-mod upkeep;
 
 use std::sync::Arc;
 
@@ -77,10 +77,10 @@ fn node2vec_goes_on_by_where_it_came_from() {
     }
 }
 
-/// A server's part of a graph.
-struct Part<'a>(&'a Graph, u32);
+/// The even or the odd vertices of a graph.
+struct Half<'a>(&'a Graph, u32);
 
-impl Adjacency for Part<'_> {
+impl Adjacency for Half<'_> {
     fn row(&self, vertex: Vertex) -> Option<Row<'_>> {
         (vertex % 2 == self.1).then(|| self.0.row_of(vertex))
     }
@@ -96,7 +96,7 @@ fn a_walk_that_is_carried_from_part_to_part_takes_the_same_path() {
             let whole = path(&kind, &graph, walker);
             let (mut walker, mut parted, mut part) = (walker, vec![walker.at], 0);
             loop {
-                match kind.step(&mut walker, &Part(&graph, part)) {
+                match kind.step(&mut walker, &Half(&graph, part)) {
                     Step::To(vertex) => parted.push(vertex),
                     Step::Need(vertex) => part = vertex % 2,
                     Step::Done | Step::DeadEnd => break,

@@ -1,4 +1,10 @@
-//! The window of walks under way: it grows with time, and shrinks at marks.
+//! The window of walks under way: slow start until the first congestion, then growth with time and
+//! cuts by the share of marks.
+//!
+//! Sources: RFC 8257 (DCTCP) for the cut, RFC 9406 (HyStart++) and RFC 5681 for slow start, RFC
+//! 9002 for pacing, Bansal and Balakrishnan, *Binomial Congestion Control Algorithms*, INFOCOM
+//! 2001, for growth. Each constant names its source; "ours" marks a value that no source gives.
+//! Half and twice such a value have not been measured.
 
 use std::time::Duration;
 
@@ -6,20 +12,112 @@ use super::config::WindowConfig;
 use crate::core::Instant;
 use crate::parts::token_bucket::{TokenBucket, time_for};
 
-/// The share of losses, averaged over windows, above which they count as a sign of congestion. A
-/// queue marks long before it loses, so a few losses come from somewhere else; and walkers that
-/// travel together get lost together.
-const LOSS_MAX: f64 = 0.1;
-/// The part of the share of losses that the latest window makes up.
+/// The gain of the newest round trip in the average share of marks.
+///
+/// Source: `g` of RFC 8257, section 3.3, steps 5 and 6. Alizadeh et al., *Data Center TCP*, SIGCOMM
+/// 2010, use 1/16, for round trips of microseconds: with those of walks the window would remember
+/// marks for seconds. Ours averages over about four round trips.
+const MARK_GAIN: f64 = 1.0 / 4.0;
+/// The average share of marks from which it is counted: so the first cut is by the newest share.
+///
+/// Source: RFC 8257, section 3.3, where DCTCP.Alpha begins at 1. There the connection begins with
+/// it, here the end of slow start.
+const MARK_SHARE_INITIAL: f64 = 1.0;
+/// A share of marks up to this ends neither slow start nor conservative slow start: so few show
+/// that walks met in a burst, not that the path is full.
+///
+/// Ours. A unit test has one mark in 200 walks, which ends nothing, and one in 10, which does.
+const MARK_SHARE_IGNORED: f64 = 0.01;
+/// A round trip is judged by at least one in this many of the walks that came home in it: the share
+/// of marks among a few walks, or among the fastest, is not that among all.
+///
+/// Ours.
+const JUDGED_ONE_IN: u64 = 16;
+
+/// The share of losses, averaged over windows, above which they are a sign of congestion. A queue
+/// marks long before it loses, so fewer losses have another cause; and walkers of one datagram are
+/// lost together.
+///
+/// Ours. Above it the window is halved, as RFC 8257, section 3.5, has it at any loss. A unit test
+/// holds that one loss in 50 walks does not slow a window down.
+const LOSS_SHARE_MAX: f64 = 0.1;
+/// The gain of the newest window of walks in the average share of losses.
+///
+/// Ours, and equal to what Alizadeh et al. have for marks.
 const LOSS_GAIN: f64 = 1.0 / 16.0;
-/// The weight of the latest round trip in the marked share. Source: g of Alizadeh et al., *Data
-/// Center TCP*, SIGCOMM 2010. Its 1/16 is for round trips of microseconds; with those of walks the
-/// window would remember marks for seconds.
-const GAIN: f64 = 1.0 / 4.0;
+
+/// What the growth of slow start is divided by after congestion was met: the window grows by a
+/// quarter in a round trip until congestion is met again.
+///
+/// Source: CSS_GROWTH_DIVISOR of RFC 9406, section 4.3.
+const CSS_GROWTH_DIVISOR: f64 = 4.0;
+/// The most growth of a window in a round trip of congestion avoidance: the square root of this
+/// many times its walks (a thirteenth of a window of 65,536). Where round trips are long, a
+/// constant would be too much for queues or too little for the path; a share of the window would
+/// keep small windows small beside large ones.
+///
+/// Source of the idea: Bansal and Balakrishnan, *Binomial Congestion Control Algorithms*, INFOCOM
+/// 2001, whose windows grow by alpha / w^k; here k is -1/2. The number is ours. A unit test holds
+/// that windows of 500 and of 100,000 walks at the same queue come near each other within 80 round
+/// trips.
+const GROWTH: f64 = 384.0;
+/// The most growth in a round trip of congestion avoidance is the window divided by this. It binds
+/// below 9,600 walks.
+///
+/// Ours.
+const GROWTH_DIVISOR_MIN: f64 = 5.0;
+/// Growth doubles with each round trip without marks, up to this many times.
+///
+/// Ours.
+const CLEAN_ROUNDS_MAX: u32 = 3;
+/// The longest time without a completion for which a window grows.
+///
+/// Ours.
+const GROWTH_TIME_MAX: Duration = Duration::from_secs(1);
+/// The share of a window that must be under way for it to grow: what is not used says nothing of
+/// what would happen if it were.
+///
+/// Source: RFC 7661, section 4, congestion window validation: one half of the window.
+const USED_SHARE_MIN: f64 = 1.0 / 2.0;
+
+/// The gain of a walk in the smoothed round-trip time. RFC 6298, section 2, has 1/8.
+///
+/// Ours: some walks are many times as long as others, so more of them are averaged.
+const TRIP_GAIN: f64 = 1.0 / 64.0;
+
+/// Windows that may be begun in a round trip of slow start.
+///
+/// Source: `tcp_pacing_ss_ratio` of Linux, 200 %: a window that doubles needs twice its own rate.
+const PACE_SLOW_START: f64 = 2.0;
+/// Windows that may be begun in any other round trip.
+///
+/// Source: N of RFC 9002, section 7.7: a little above 1, so that a varying round trip does not
+/// leave the window unused.
+const PACE: f64 = 1.25;
+/// Walks that were held back for up to this time are made up for in one burst; so shorter round
+/// trips are not paced.
+///
+/// Ours.
+const CATCH_UP: Duration = Duration::from_millis(10);
+/// The least time between bursts of paced walks.
+///
+/// Ours.
+const BURST_EVERY: Duration = Duration::from_millis(1);
+
+/// The least time before walks are begun again after one found the queue of its own server full:
+/// at once, the next one would find it full again. The same time, doubled with each attempt, passes
+/// before that walk is sent again.
+///
+/// Ours: a thread serves 4,096 walkers in it, the default of `min_th`.
+pub(super) const LOCAL_DROP_WAIT_MIN: Duration = Duration::from_millis(1);
+/// The most of it; between the two it is a round trip.
+///
+/// Ours.
+const LOCAL_DROP_WAIT_MAX: Duration = Duration::from_millis(10);
 
 /// A window of walks under way.
 ///
-/// Doubles each round trip until more than a few walks come home marked; rises from there by a
+/// Doubles each round trip until more than a few walks come home marked; grows from there by a
 /// quarter until they do again. After that it grows by a constant each millisecond, faster with
 /// each round trip without marks, and is cut once a round trip as DCTCP's is: by half the share of
 /// walks that came home marked, among those that were begun after the last cut. Walks are begun
@@ -30,43 +128,42 @@ pub(super) struct Window {
     walks: f64,
     phase: Phase,
     /// Share of marked walks, averaged over round trips.
-    marked_share: f64,
+    mark_share: f64,
     losses: Losses,
-    epoch: Epoch,
+    round: Round,
     /// Round trips without a mark since the last one with any.
-    clean: u32,
+    clean_rounds: u32,
     /// Smoothed time that a walk takes.
     trip_nanos: f64,
     /// Paces a window's worth of walks, and a little more, over a round trip. Pacing prevents a
     /// burst of completions from becoming a burst of departures, which would meet queues as a burst
     /// again. Source of the idea: Zhang, Shenker and Clark, *Observations on the Dynamics of a
-    /// Congestion Control Algorithm*, SIGCOMM 1991; the shares are Linux's for TCP
-    /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+    /// Congestion Control Algorithm*, SIGCOMM 1991.
     pacer: TokenBucket,
     grown: Instant,
     /// Until when no walk is begun.
     paused: Instant,
-    /// When it was last cut for more than a few marks, or ended doubling. Marks of walks that began
-    /// before then may arrive for several round trips, and have no further effect.
+    /// When it was last cut for more than a few marks, or ended slow start. Marks of walks that
+    /// began before then may arrive for several round trips, and have no further effect.
     cut: Instant,
 }
 
 /// How a window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// By as much again each round trip: no queue has been full yet.
-    Doubling,
-    /// By a quarter: no queue has been full since it doubled. A doubling window begins walks in
-    /// bursts, which may fill queues before the path is full. Source of the idea, and of the
-    /// quarter: RFC 9406, *HyStart++*, conservative slow start.
-    Rising,
+    /// By one walk for each that comes home (RFC 5681, section 3.1): no queue has been full yet.
+    SlowStart,
+    /// By a quarter each round trip: no queue has been full since slow start. Slow start begins
+    /// walks in bursts, which may fill queues before the path is full. Source: RFC 9406, section
+    /// 4.2, which enters it at longer round trips; here marks do.
+    ConservativeSlowStart,
     /// By a constant each millisecond.
-    Steady,
+    CongestionAvoidance,
 }
 
 /// Counts of the present round trip.
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct Round {
     began: Instant,
     /// Walks that came home, and those of them that were begun after the last cut.
     home: u64,
@@ -89,33 +186,9 @@ struct Losses {
     share: f64,
 }
 
-/// How many windows may be begun in a round trip: while it doubles, and later.
-const PACE_DOUBLING: f64 = 2.0;
-const PACE: f64 = 1.25;
-/// Walks held back within this time may be made up for: shorter round trips are not paced.
-const CATCH_UP: Duration = Duration::from_millis(10);
-/// The least time between bursts of paced walks.
-const PACED_EACH: Duration = Duration::from_millis(1);
-
-/// The most growth of a window in a round trip after one with marks: the square root of this many
-/// times its walks (a thirteenth of a window of 65,536), and at most a fifth of the window. Where
-/// round trips are long, a constant would be too much for queues or too little for the path; a
-/// share of the window would keep small windows small beside large ones. Source of the idea: Bansal
-/// and Balakrishnan, *Binomial Congestion Control Algorithms*, INFOCOM 2001.
-const GROWTH: f64 = 384.0;
-/// A share of marks that is too small to end its doubling or its rise: so few marks show that walks
-/// met in a burst, not that the path is full.
-const MARKED_FEW: f64 = 0.01;
-/// Round trips without marks after which it grows no faster: twice as fast after each of them.
-const CLEAN_MAX: u32 = 3;
-/// The weight of a walk in the time that walks take: some are many times as long as others.
-const TRIP_GAIN: f64 = 1.0 / 64.0;
-/// Time to wait after a walk found its own server's queue full.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
-
-impl Epoch {
-    fn new(began: Instant, growth: f64) -> Epoch {
-        Epoch { began, home: 0, ended: 0, marked: 0, growth }
+impl Round {
+    fn new(began: Instant, growth: f64) -> Round {
+        Round { began, home: 0, ended: 0, marked: 0, growth }
     }
 }
 
@@ -132,7 +205,7 @@ impl Losses {
         let lost = std::mem::take(&mut self.lost);
         (self.ended, self.among) = (0, in_flight as u64);
         self.share += LOSS_GAIN * (lost as f64 / all as f64 - self.share);
-        lost > 0 && self.share > LOSS_MAX
+        lost > 0 && self.share > LOSS_SHARE_MAX
     }
 }
 
@@ -141,11 +214,11 @@ impl Window {
         Window {
             config,
             walks: config.first as f64,
-            phase: Phase::Doubling,
-            marked_share: 0.0,
+            phase: Phase::SlowStart,
+            mark_share: 0.0,
             losses: Losses::default(),
-            epoch: Epoch::new(now, 0.0),
-            clean: 0,
+            round: Round::new(now, 0.0),
+            clean_rounds: 0,
             trip_nanos: 0.0,
             pacer: TokenBucket::empty(CATCH_UP),
             grown: now,
@@ -164,13 +237,13 @@ impl Window {
         if self.trip_nanos == 0.0 {
             return;
         }
-        let pace = if self.phase == Phase::Doubling { PACE_DOUBLING } else { PACE };
+        let pace = if self.phase == Phase::SlowStart { PACE_SLOW_START } else { PACE };
         let rate = pace * self.walks * 1e9 / self.trip_nanos;
         self.pacer.take(now, 1.0, rate);
         if self.pacer.next_at() > now {
-            // The next ones together.
-            let crowd = time_for(self.config.batch as f64, rate).max(PACED_EACH);
-            self.paused = self.paused.max(now + crowd);
+            // The next batch as one burst.
+            let gap = time_for(self.config.batch as f64, rate).max(BURST_EVERY);
+            self.paused = self.paused.max(now + gap);
         }
     }
 
@@ -199,110 +272,118 @@ impl Window {
             let gain = if self.trip_nanos == 0.0 { 1.0 } else { TRIP_GAIN };
             self.trip_nanos += gain * (nanos - self.trip_nanos);
         }
-        self.epoch.home += 1;
-        if self.is_news(begun) {
-            self.epoch.ended += 1;
-            self.epoch.marked += u64::from(is_marked);
+        self.round.home += 1;
+        if self.is_after_cut(begun) {
+            self.round.ended += 1;
+            self.round.marked += u64::from(is_marked);
         }
         self.count_losses(1, 0, in_flight);
         let since = now.since(self.grown).as_secs_f64() * 1000.0;
         self.grown = now;
-        // A window that is not used says nothing of what would happen if it were.
-        if in_flight as f64 + self.config.batch as f64 >= self.walks / 2.0 {
-            if self.phase == Phase::Doubling {
+        if in_flight as f64 + self.config.batch as f64 >= self.walks * USED_SHARE_MIN {
+            if self.phase == Phase::SlowStart {
+                // RFC 5681, equation (2), with walks for segments.
                 self.walks += 1.0;
             } else {
-                let growth = since.min(1000.0) * self.config.growth_per_ms as f64;
-                let growth = (growth * self.speed()).min(self.epoch.growth);
-                self.epoch.growth -= growth;
+                let millis = since.min(GROWTH_TIME_MAX.as_millis() as f64);
+                let growth = millis * self.config.growth_per_ms as f64;
+                let growth = (growth * self.speed()).min(self.round.growth);
+                self.round.growth -= growth;
                 self.walks += growth;
             }
         }
-        self.end_epoch(now);
+        self.end_round(now);
     }
 
-    /// A walk of its own, which was begun at this time, was marked where it lives.
-    pub(super) fn on_marked_here(&mut self, now: Instant, begun: Option<Instant>) {
-        self.epoch.marked += u64::from(self.is_news(begun));
-        self.end_epoch(now);
+    /// The queue of this server has marked a walk of its own, which was begun at this time.
+    pub(super) fn on_local_mark(&mut self, now: Instant, begun: Option<Instant>) {
+        self.round.marked += u64::from(self.is_after_cut(begun));
+        self.end_round(now);
     }
 
-    /// A walk of its own found the queue full where it lives: none is begun for a while, or the
+    /// The queue of this server has dropped a walk of its own: none is begun for a while, or the
     /// same walk would find it full again and again.
-    pub(super) fn on_refused_here(&mut self, now: Instant) {
-        let (least, most) = PAUSE;
-        self.paused = now + Duration::from_nanos(self.trip_nanos as u64).clamp(least, most);
-        if self.phase == Phase::Doubling {
+    pub(super) fn on_local_drop(&mut self, now: Instant) {
+        let trip = Duration::from_nanos(self.trip_nanos as u64);
+        self.paused = now + trip.clamp(LOCAL_DROP_WAIT_MIN, LOCAL_DROP_WAIT_MAX);
+        if self.phase == Phase::SlowStart {
             self.walks /= 2.0;
-            self.end_doubling(now);
+            self.end_slow_start(now);
         } else {
-            self.epoch.marked += 1;
-            self.end_epoch(now);
+            self.round.marked += 1;
+            self.end_round(now);
         }
     }
 
     /// Whether a walk that began at this time shows the effect of the last cut.
-    fn is_news(&self, begun: Option<Instant>) -> bool {
+    fn is_after_cut(&self, begun: Option<Instant>) -> bool {
         begun.is_some_and(|begun| begun >= self.cut)
     }
 
     /// A walk was lost.
     pub(super) fn on_lost(&mut self, in_flight: usize) {
         self.count_losses(0, 1, in_flight);
-        self.stay_within();
+        self.clamp();
     }
 
     fn count_losses(&mut self, ended: u64, lost: u64, in_flight: usize) {
         if self.losses.count(ended, lost, in_flight, self.config.batch) {
-            self.phase = Phase::Steady;
-            self.clean = 0;
+            self.phase = Phase::CongestionAvoidance;
+            self.clean_rounds = 0;
             self.walks /= 2.0;
         }
     }
 
     /// The factor by which growth is accelerated.
     fn speed(&self) -> f64 {
-        f64::from(1u32 << self.clean)
+        f64::from(1u32 << self.clean_rounds)
     }
 
-    fn end_epoch(&mut self, now: Instant) {
-        let Epoch { began, home, ended, marked, .. } = self.epoch;
-        if self.phase == Phase::Doubling && marked as f64 > self.walks * MARKED_FEW {
-            return self.end_doubling(now);
+    fn end_round(&mut self, now: Instant) {
+        let Round { began, home, ended, marked, .. } = self.round;
+        if self.phase == Phase::SlowStart && marked as f64 > self.walks * MARK_SHARE_IGNORED {
+            return self.end_slow_start(now);
         }
-        // The share among a few walks, or among the fastest, is not representative.
-        let is_enough = ended >= (self.config.batch as u64).max(home / 16);
+        let is_enough = ended >= (self.config.batch as u64).max(home / JUDGED_ONE_IN);
         if is_enough && now.since(began).as_nanos() as f64 >= self.trip_nanos {
             // A walk may be marked here and on its way.
             let share = (marked as f64 / ended as f64).min(1.0);
-            self.marked_share += GAIN * (share - self.marked_share);
-            let is_clean = share <= if self.phase == Phase::Rising { MARKED_FEW } else { 0.0 };
-            if self.phase == Phase::Rising && !is_clean {
-                self.phase = Phase::Steady;
+            // RFC 8257, section 3.3, step 6.
+            self.mark_share += MARK_GAIN * (share - self.mark_share);
+            let is_conservative = self.phase == Phase::ConservativeSlowStart;
+            let is_clean = share <= if is_conservative { MARK_SHARE_IGNORED } else { 0.0 };
+            if is_conservative && !is_clean {
+                self.phase = Phase::CongestionAvoidance;
             }
-            self.clean = if is_clean { (self.clean + 1).min(CLEAN_MAX) } else { 0 };
-            self.walks *= 1.0 - self.marked_share.min(share) / 2.0;
-            if share > MARKED_FEW {
+            self.clean_rounds =
+                if is_clean { (self.clean_rounds + 1).min(CLEAN_ROUNDS_MAX) } else { 0 };
+            // RFC 8257, section 3.3, step 9: cwnd * (1 - DCTCP.Alpha / 2). We depart from it where
+            // the newest share is below the average: the cut is by the newest.
+            self.walks *= 1.0 - self.mark_share.min(share) / 2.0;
+            if share > MARK_SHARE_IGNORED {
                 self.cut = now;
             }
-            let growth = (self.walks * GROWTH).sqrt().min(self.walks / 5.0) * self.speed();
-            let most = self.walks * if self.phase == Phase::Rising { 0.25 } else { 1.0 };
-            self.epoch = Epoch::new(now, growth.min(most));
+            let growth = (self.walks * GROWTH).sqrt().min(self.walks / GROWTH_DIVISOR_MIN);
+            let most = match self.phase {
+                Phase::ConservativeSlowStart => self.walks / CSS_GROWTH_DIVISOR,
+                Phase::SlowStart | Phase::CongestionAvoidance => self.walks,
+            };
+            self.round = Round::new(now, (growth * self.speed()).min(most));
         }
-        self.stay_within();
+        self.clamp();
     }
 
-    fn end_doubling(&mut self, now: Instant) {
+    fn end_slow_start(&mut self, now: Instant) {
         // The window has doubled since, but the marked walks began at twice its pace, so the
         // present window is about what there is room for. Its effect must show before it changes
         // again, and must count at once.
-        (self.phase, self.cut) = (Phase::Rising, now);
-        (self.clean, self.marked_share) = (0, 1.0);
-        self.epoch = Epoch::new(now, 0.0);
-        self.stay_within();
+        (self.phase, self.cut) = (Phase::ConservativeSlowStart, now);
+        (self.clean_rounds, self.mark_share) = (0, MARK_SHARE_INITIAL);
+        self.round = Round::new(now, 0.0);
+        self.clamp();
     }
 
-    fn stay_within(&mut self) {
+    fn clamp(&mut self) {
         let (least, most) = (self.config.batch.min(self.config.most), self.config.most);
         self.walks = self.walks.clamp(least as f64, most as f64);
     }
@@ -399,12 +480,12 @@ mod tests {
         let now = Instant::ZERO + TRIP * 6;
         let before = window.walks;
         assert!(window.paused() < now);
-        window.on_refused_here(now);
+        window.on_local_drop(now);
         assert_eq!(window.paused(), now + TRIP);
         for walk in 1..=before as u32 {
             home(&mut window, now + TRIP * walk / before as u32, TRIP, false);
         }
-        assert_ne!(window.phase, Phase::Doubling);
+        assert_ne!(window.phase, Phase::SlowStart);
         assert!(window.walks <= before / 2.0, "{before} {window:?}");
     }
 
@@ -428,7 +509,7 @@ mod tests {
         let window = |trip| {
             let config = WindowConfig { first: 10_000, ..WindowConfig::default() };
             let mut window = Window::new(config, Instant::ZERO);
-            window.phase = Phase::Steady;
+            window.phase = Phase::CongestionAvoidance;
             home(&mut window, now, trip, false);
             window
         };
@@ -455,23 +536,23 @@ mod tests {
         };
         // One in 200, then one in ten.
         assert!(trip(&mut window, 200) > 1.9);
-        assert_eq!(window.phase, Phase::Doubling);
+        assert_eq!(window.phase, Phase::SlowStart);
         trip(&mut window, 10);
-        assert_eq!(window.phase, Phase::Rising);
+        assert_eq!(window.phase, Phase::ConservativeSlowStart);
         // As long ways let it: what it grows by in a millisecond is not the bound here.
         window.config.growth_per_ms = 1 << 20;
         let rises: Vec<f64> = (0..6).map(|_| trip(&mut window, 200)).collect();
         assert!(rises[3..].iter().all(|rise| (1.2..1.26).contains(rise)), "{rises:?}");
         trip(&mut window, 10);
         trip(&mut window, 10);
-        assert_ne!(window.phase, Phase::Rising);
+        assert_ne!(window.phase, Phase::ConservativeSlowStart);
     }
 
     #[test]
     fn marks_of_walks_that_were_begun_before_a_cut_ask_for_no_other() {
         let mut window = after(6, 0);
         let now = Instant::ZERO + TRIP * 6;
-        while window.phase == Phase::Doubling {
+        while window.phase == Phase::SlowStart {
             home(&mut window, now, TRIP, true);
         }
         let before = window.walks;
@@ -491,7 +572,7 @@ mod tests {
         let trip = TRIP * 250;
         let config = |first| WindowConfig { first, ..WindowConfig::default() };
         let mut windows = [500, 100_000].map(|first| Window::new(config(first), Instant::ZERO));
-        windows.iter_mut().for_each(|window| window.phase = Phase::Steady);
+        windows.iter_mut().for_each(|window| window.phase = Phase::CongestionAvoidance);
         let mut now = Instant::ZERO;
         for _ in 0..80 {
             let all: f64 = windows.iter().map(|window| window.walks).sum();

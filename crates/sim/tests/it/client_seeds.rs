@@ -18,9 +18,10 @@ use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{
     Context, Instant, LinkFaults, MembershipCommand, NodeId, Payload, PeerState, Protocol, Rng,
 };
+use paceline_proto::graphshare::{GraphCommand, GraphEvent, Supply};
 use paceline_proto::overlay::{Command, Event, Item, Key, Operation, Outcome, Overlay, Style};
 use paceline_proto::walk::{
-    self, Graph, Job, JobId, Kind, Length, Owners, Server, Sources, Supply, Trail, Vertex,
+    self, Graph, Job, JobId, Kind, Length, Owners, Server, Sources, Trail, Vertex,
 };
 use paceline_sim::{Codec, Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
@@ -363,7 +364,9 @@ impl Observer<Server> for Walked {
         reply: &mut Reply<Server>,
     ) {
         match event {
-            walk::Event::Supplied(_) if node != HONEST_CLIENT => self.supplied += 1,
+            walk::Event::Graph(GraphEvent::Supplied(_)) if node != HONEST_CLIENT => {
+                self.supplied += 1
+            }
             walk::Event::Walks(job, walks) => {
                 reply.command(Duration::ZERO, node, walk::Command::Consumed(*job, walks.len()));
                 if node == HONEST_CLIENT {
@@ -391,7 +394,11 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
         server.expect("within the ranges")
     });
     let mut walked = Walked::default();
-    sim.command_at(Instant::ZERO, HONEST_CLIENT, walk::Command::Supply(Box::new(supply())));
+    sim.command_at(
+        Instant::ZERO,
+        HONEST_CLIENT,
+        walk::Command::Graph(GraphCommand::Supply(Box::new(supply()))),
+    );
     let run_job = |sim: &mut Sim<'_, Server>, walked: &mut Walked, id: u64| {
         walked.paths.clear();
         sim.command_at(
@@ -405,7 +412,7 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
     let paths = run_job(&mut sim, &mut walked, 1)?;
     let client = |client: u32, _: NodeId, rng: &mut Rng| {
         let steps = [10, 50, 400][rng.below(3) as usize];
-        let supply = walk::Command::Supply(Box::new(supply()));
+        let supply = walk::Command::Graph(GraphCommand::Supply(Box::new(supply())));
         vec![supply, job(u64::from(client), rng.next_u64(), 1 + rng.below(8), 1, steps)]
     };
     let gone_at = visits.come(&mut sim, 0..FIRST_CLIENTS, client);

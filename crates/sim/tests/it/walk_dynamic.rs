@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{Instant, LinkFaults, Loss, NodeId, Rng};
+use paceline_proto::graphshare::{Edit, EditError, GraphCommand, GraphEvent, Supply, VertexChange};
 use paceline_proto::walk::{
-    Chance, Change, Command, Config, Edit, Event, Graph, Job, JobId, JobReport, Kind, Length,
-    Node2Vec, Owners, Server, Sources, Step, Supply, Trail, Walk, Walker,
+    Chance, Command, Config, Event, Graph, Job, JobId, JobReport, Kind, Length, Node2Vec, Owners,
+    Server, Sources, Step, Trail, Walk, Walker,
 };
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
@@ -138,7 +139,7 @@ impl Client {
             let vertex = self.rng.below(self.plan.vertices);
             let change = if self.rng.below(left) < self.moves_left as u32 {
                 self.moves_left -= 1;
-                Change::Move { to: self.rng.below(SERVERS) as u16 }
+                VertexChange::Move { to: self.rng.below(SERVERS) as u16 }
             } else {
                 self.edits_left -= 1;
                 self.change(vertex)
@@ -148,17 +149,17 @@ impl Client {
         Some(self.asked.clone())
     }
 
-    fn change(&mut self, vertex: u32) -> Change {
+    fn change(&mut self, vertex: u32) -> VertexChange {
         let row = self.row(vertex);
         match self.rng.below(16) {
             // A vertex that was not there before.
-            0 => Change::Set { to: self.plan.vertices + vertex, weight: 1.0, label: 0 },
+            0 => VertexChange::Set { to: self.plan.vertices + vertex, weight: 1.0, label: 0 },
             1..8 if row.len() > 1 => {
-                Change::Cut { to: row[self.rng.below(row.len() as u32) as usize] }
+                VertexChange::Cut { to: row[self.rng.below(row.len() as u32) as usize] }
             }
             _ => {
                 let to = self.rng.below(self.plan.vertices);
-                Change::Set { to, weight: 1.0, label: 0 }
+                VertexChange::Set { to, weight: 1.0, label: 0 }
             }
         }
     }
@@ -170,19 +171,19 @@ impl Client {
         }
     }
 
-    fn on_edited(&mut self, results: &[Result<u32, paceline_proto::walk::EditError>]) {
+    fn on_edited(&mut self, results: &[Result<u32, EditError>]) {
         let asked = std::mem::take(&mut self.asked);
         assert_eq!(asked.len(), results.len());
         for (&(vertex, change), result) in asked.iter().zip(results) {
             let version = result.unwrap_or_else(|error| panic!("{change:?} of {vertex}: {error}"));
             let mut row = self.row(vertex);
             match change {
-                Change::Move { .. } => {
+                VertexChange::Move { .. } => {
                     self.moved += 1;
                     continue;
                 }
-                Change::Set { to, .. } if !row.contains(&to) => row.push(to),
-                Change::Cut { to } => row.retain(|&other| other != to),
+                VertexChange::Set { to, .. } if !row.contains(&to) => row.push(to),
+                VertexChange::Cut { to } => row.retain(|&other| other != to),
                 _ => {}
             }
             self.edited += 1;
@@ -225,12 +226,12 @@ impl Observer<Server> for Client {
         assert_eq!(node, CLIENT, "only the client is told anything");
         let mut say = |command| reply.command(Duration::ZERO, CLIENT, command);
         match event {
-            Event::Supplying(plan, reached) => {
+            Event::Graph(GraphEvent::Supplying(plan, reached)) => {
                 assert_eq!(*plan, PLAN);
                 assert!(*reached > self.supplied, "{reached} after {}", self.supplied);
                 self.supplied = *reached;
             }
-            Event::Supplied(plan) => {
+            Event::Graph(GraphEvent::Supplied(plan)) => {
                 assert_eq!(*plan, PLAN);
                 assert_eq!(self.supplied, u64::from(self.plan.vertices * SERVERS));
                 say(Command::Run(Box::new(self.job())));
@@ -244,15 +245,15 @@ impl Observer<Server> for Client {
                     walks.iter().for_each(|walk| self.check_path(walk));
                 }
             }
-            Event::Edited(_, results) => self.on_edited(results),
+            Event::Graph(GraphEvent::Edited(_, results)) => self.on_edited(results),
             Event::Ended(_, report, _) => self.report = Some(**report),
             Event::Failed(..) => self.failed += 1,
-            Event::ServerSilent(_) => self.silent += 1,
-            Event::ServerBack(_) => self.back += 1,
+            Event::Graph(GraphEvent::ServerSilent(_)) => self.silent += 1,
+            Event::Graph(GraphEvent::ServerBack(_)) => self.back += 1,
             other => panic!("{other:?}"),
         }
         if let Some(edits) = self.next_edits() {
-            say(Command::Edit(1, edits));
+            say(Command::Graph(GraphCommand::Edit(1, edits)));
         }
     }
 }
@@ -288,7 +289,7 @@ fn run(plan: &Plan) -> (Client, Sim<'static, Server>) {
         made.expect("within the ranges")
     });
     let mut client = Client::new(plan.clone());
-    let supply = Command::Supply(Box::new(client.supply()));
+    let supply = Command::Graph(GraphCommand::Supply(Box::new(client.supply())));
     sim.command_at(Instant::ZERO, CLIENT, supply);
     for (after, fault) in &plan.faults {
         sim.fault_at(Instant::ZERO + *after, fault.clone());

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{Context, Instant, Lane, LinkFaults, NodeId, Outbox, Protocol, Rng};
+use paceline_proto::graphshare::{GraphCommand, GraphEvent, Supply};
 use paceline_proto::walk::{
     Command, Config, Event, Graph, Head, Job, JobId, JobReport, Kind, Length, Message, Owners,
-    Server, Sources, Supply, Timer, Trail, Traveller, Vertex, Walker,
+    Server, Sources, Timer, Trail, Traveller, Vertex, Walker,
 };
 use paceline_sim::{Observer, Reply, Sim, SimConfig};
 
@@ -137,8 +138,8 @@ impl Observer<Node> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<Node>) {
         assert_eq!(node, CLIENT, "only the client is told anything");
         match event {
-            Event::Supplying(..) => {}
-            Event::Supplied(_) => self.is_supplied = true,
+            Event::Graph(GraphEvent::Supplying(..)) => {}
+            Event::Graph(GraphEvent::Supplied(_)) => self.is_supplied = true,
             Event::Walks(job, walks) => {
                 reply.command(Duration::ZERO, CLIENT, Command::Consumed(*job, walks.len()));
                 for walk in walks {
@@ -201,7 +202,7 @@ fn run(act: Act, walks: u32, service: Duration, after: Duration) -> Outcome {
         Node::Honest(Box::new(server.expect("within the ranges")), Box::default())
     });
     let mut recorded = Recorder::default();
-    sim.command_at(Instant::ZERO, CLIENT, Command::Supply(Box::new(supply())));
+    sim.command_at(Instant::ZERO, CLIENT, Command::Graph(GraphCommand::Supply(Box::new(supply()))));
     while !recorded.is_supplied {
         assert!(sim.step(&mut recorded), "nothing is left to do");
     }

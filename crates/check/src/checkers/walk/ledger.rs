@@ -221,7 +221,7 @@ impl WalkLedger {
                 }
             }
             // The graph of these runs is complete from the start and does not change.
-            Command::Serve(_) | Command::Supply(_) | Command::Edit(..) => {}
+            Command::Graph(_) => {}
         }
     }
 
@@ -231,7 +231,7 @@ impl WalkLedger {
         message: &Message,
     ) -> Result<(), Broken> {
         // What strangers say of graphs, and of walkers on others, is answered.
-        if self.call.is_foreign && matches!(message, Message::Upkeep(..)) {
+        if self.call.is_foreign && matches!(message, Message::Graph(..)) {
             return Ok(());
         }
         let config = &self.configs[from.index()];

@@ -91,13 +91,13 @@ pub(super) fn travellers(to: NodeId, message: &Message) -> impl Iterator<Item = 
         Message::Walkers { head, walkers } => Some(walkers.iter().map(move |traveller| {
             ((head.home, head.job, traveller.token), traveller.walker.steps)
         })),
-        Message::Ended { .. } | Message::Upkeep(..) | Message::Barrier(_) => None,
+        Message::Ended { .. } | Message::Graph(..) | Message::Barrier(_) => None,
     };
     let home = match message {
         Message::Ended { job, walks, .. } => {
             Some(walks.iter().map(move |walk| ((to, *job, walk.token), walk.steps)))
         }
-        Message::Walkers { .. } | Message::Upkeep(..) | Message::Barrier(_) => None,
+        Message::Walkers { .. } | Message::Graph(..) | Message::Barrier(_) => None,
     };
     on.into_iter().flatten().chain(home.into_iter().flatten())
 }

@@ -33,7 +33,7 @@ impl Bench {
     pub fn at(node: NodeId, config: Config, graph: &Graph, owners: &[u16]) -> Bench {
         let servers = (0..8).map(NodeId).collect();
         let owners = Owners::new(servers, owners.to_vec()).expect("eight servers");
-        let part = super::super::Part::new(node, Arc::new(graph.clone()), Arc::new(owners));
+        let part = Part::new(node, Arc::new(graph.clone()), Arc::new(owners));
         Bench {
             node,
             server: Server::new(config, part).expect("within the ranges"),

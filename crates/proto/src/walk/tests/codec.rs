@@ -96,8 +96,8 @@ fn message() -> impl Strategy<Value = Message> {
             walks: walks.into(),
         })
     });
-    let upkeep = (any::<u64>(), laws::any_of::<Upkeep>());
-    let upkeep = upkeep.prop_map(|(plan, upkeep)| Message::Upkeep(plan, Box::new(upkeep)));
+    let upkeep = (any::<u64>(), laws::any_of::<GraphMessage>());
+    let upkeep = upkeep.prop_map(|(plan, upkeep)| Message::Graph(plan, Box::new(upkeep)));
     let barrier = laws::any_of::<Barrier>().prop_map(Message::Barrier);
     prop_oneof![walkers, ended, upkeep, barrier]
 }

@@ -7,6 +7,7 @@ use super::bench::{Bench, job};
 use super::changes::{chunk, held, plan};
 use super::*;
 use crate::core::{Instant, NodeId, Wire, decode_exact, encode_to_bytes};
+use crate::graphshare::{Holding, OpenRequest};
 
 /// Of a bench, server 0 to 7 are servers of the graph.
 const CLIENT: NodeId = NodeId(20);
@@ -234,8 +235,8 @@ fn one_home_does_not_take_the_places_of_all_jobs() {
 #[test]
 fn walkers_of_a_client_that_is_silent_for_ten_seconds_are_dropped() {
     let mut bench = Bench::awaiting(Config::default());
-    held(&mut bench, 5, Upkeep::Open(Opening { plan: plan(5), replaces: false }));
-    assert_eq!(held(&mut bench, 5, Upkeep::Chunk(chunk())), Holding::Whole);
+    held(&mut bench, 5, GraphMessage::Open(OpenRequest { plan: plan(5), replaces: false }));
+    assert_eq!(held(&mut bench, 5, GraphMessage::Chunk(chunk())), Holding::Whole);
     let of_plan = |home, steps| {
         let Message::Walkers { head, walkers } = walkers(home, 1, 38, steps) else {
             unreachable!("it is made of walkers")
@@ -249,7 +250,7 @@ fn walkers_of_a_client_that_is_silent_for_ten_seconds_are_dropped() {
         if tenth == 0 {
             bench.receive_from(OTHER, of_plan(OTHER, 1_000));
         }
-        let ask = Message::Upkeep(5, Box::new(Upkeep::Ask));
+        let ask = Message::Graph(5, Box::new(GraphMessage::Ask));
         bench.receive_from(CLIENT, ask);
         // More than leave in the turn.
         for home in [OTHER, CLIENT, OTHER, CLIENT, OTHER, CLIENT] {

@@ -280,8 +280,8 @@ fn a_job_that_cannot_be_done_is_refused_with_the_reason() {
     );
 }
 
-/// The walkers of a message, as if they had ended where they began.
-fn come_home(message: &Message) -> Message {
+/// The answer to a message of walkers, each of which ends where it is.
+fn complete(message: &Message) -> Message {
     let Message::Walkers { head, walkers } = message else { panic!("{message}") };
     let end = |going: &Traveller| Ended {
         token: going.token,
@@ -295,17 +295,17 @@ fn come_home(message: &Message) -> Message {
 }
 
 #[test]
-fn walks_that_come_home_once_more_are_counted_as_late_and_not_told_of() {
+fn walks_that_complete_twice_are_counted_as_late_and_reported_once() {
     let mut bench = Bench::new(bundling(1, MILLI), &ring(), &[1; 4]);
     bench.run(&job(1, 2, 2, 5));
     let sent = bench.sent();
-    bench.receive(come_home(&sent[0].1));
-    bench.receive(come_home(&sent[0].1));
+    bench.receive(complete(&sent[0].1));
+    bench.receive(complete(&sent[0].1));
     assert_eq!(bench.told(), ["walks [0] of 1"]);
     bench.until(1_500 * MILLI);
     let again = bench.sent();
     assert_eq!(again.len(), 1, "walk 1 is begun again");
-    bench.receive(come_home(&sent[1].1));
+    bench.receive(complete(&sent[1].1));
     assert_eq!(bench.outbox.events.len(), 2, "its first walker was not lost, and is as good");
     let ended = bench.outbox.events.iter().find_map(|event| match event {
         Event::Ended(_, report, _) => Some(**report),
@@ -313,7 +313,7 @@ fn walks_that_come_home_once_more_are_counted_as_late_and_not_told_of() {
     });
     let JobReport { late, timeouts, generated, .. } = ended.expect("all is done");
     assert_eq!((late, timeouts, generated), (1, 1, 3));
-    bench.receive(come_home(&again[0].1));
+    bench.receive(complete(&again[0].1));
     assert_eq!(bench.count("walk_of_no_job"), 1);
 }
 
@@ -328,7 +328,7 @@ fn a_walk_is_taken_for_lost_once_one_begun_after_it_is_home_or_it_is_very_late()
     for (turn, place) in (1..).zip([1, 1, 1, 0, 1]) {
         bench.until(MILLI * turn);
         let going = sent.remove(place);
-        bench.receive(come_home(&going));
+        bench.receive(complete(&going));
         sent.extend(bench.sent().into_iter().map(|(_, message)| message));
         assert_eq!(sent.len(), 2);
     }
@@ -352,7 +352,7 @@ fn nothing_is_begun_while_the_application_has_not_consumed_what_is_done() {
     bench.run(&job(1, 2, 10, 5));
     let sent = bench.sent();
     assert_eq!(sent.len(), 3);
-    sent.iter().for_each(|(_, message)| bench.receive(come_home(message)));
+    sent.iter().for_each(|(_, message)| bench.receive(complete(message)));
     assert!(bench.sent().is_empty());
     bench.command(Command::Consumed(JobId(1), 2));
     assert_eq!(bench.sent().len(), 2);
@@ -363,11 +363,11 @@ fn a_job_that_is_cancelled_ends_at_once_and_another_may_have_its_name() {
     let mut bench = Bench::new(bundling(1, MILLI), &ring(), &[1; 4]);
     bench.run(&job(1, 2, 3, 5));
     let sent = bench.sent();
-    bench.receive(come_home(&sent[0].1));
+    bench.receive(complete(&sent[0].1));
     bench.command(Command::Cancel(JobId(1)));
     assert_eq!(bench.told(), ["walks [0] of 1", "job 1 ended: 1 + 0 of 3"]);
     bench.run(&job(1, 2, 1, 5));
-    bench.receive(come_home(&sent[1].1));
+    bench.receive(complete(&sent[1].1));
     assert!(bench.told().is_empty(), "walks of the first job are none of the second's");
     assert_eq!(bench.count("walk_of_no_job"), 1);
     bench.command(Command::Cancel(JobId(7)));

@@ -31,7 +31,7 @@ impl Server {
         let serving = self.serving.iter().map(|(queued, _)| queued);
         serving
             .chain(self.homes.iter())
-            .map(|queued| (&**self.known.head(queued.job), &queued.traveller))
+            .map(|queued| (&**self.jobs.head(queued.job), &queued.traveller))
     }
 
     /// Waiting bundles: their receivers, and the messages that would leave now.
@@ -75,7 +75,7 @@ impl Server {
 
     /// Its vertices.
     pub fn part(&self) -> &Part {
-        &self.part
+        self.graph.part()
     }
 
     /// Bytes that it holds, its graph aside.

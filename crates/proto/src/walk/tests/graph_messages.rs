@@ -1,15 +1,19 @@
-//! The encoding of upkeep messages.
+//! The encoding of messages about the graph.
 
 use bytes::Bytes;
 
 use super::*;
 use crate::core::NodeId;
 use crate::core::laws::hex;
+use crate::graphshare::{
+    EditFault, EditOutcome, GraphPlan, Holding, OpenRequest, OwnRow, PartChunk, PartPosition,
+    TransferReply, VertexChange, VertexTransfer,
+};
 
 #[test]
 fn ways_to_pass_that_are_out_of_range_are_refused() {
     let servers = vec![(NodeId(0), Bytes::new())];
-    let plan = |pass| Plan {
+    let plan = |pass| GraphPlan {
         id: 1,
         vertices: 3,
         is_weighted: false,
@@ -18,9 +22,9 @@ fn ways_to_pass_that_are_out_of_range_are_refused() {
         pass: Some(pass),
     };
     let decoded = |pass: PassConfig| {
-        let message = Message::Upkeep(
+        let message = Message::Graph(
             1,
-            Box::new(Upkeep::Open(Opening { plan: plan(pass), replaces: false })),
+            Box::new(GraphMessage::Open(OpenRequest { plan: plan(pass), replaces: false })),
         );
         crate::core::decode_exact::<Message>(crate::core::encode_to_bytes(&message))
     };
@@ -44,11 +48,11 @@ fn ways_to_pass_that_are_out_of_range_are_refused() {
     }
 }
 
-/// Upkeep messages about the graph of plan 1.
-fn said() -> Vec<Upkeep> {
-    let position = Position { vertex: 2, edge: 3 };
+/// GraphMessage messages about the graph of plan 1.
+fn said() -> Vec<GraphMessage> {
+    let position = PartPosition { vertex: 2, edge: 3 };
     let queue = QueueConfig::paper();
-    let plan = Plan {
+    let plan = GraphPlan {
         id: 1,
         vertices: 300,
         is_weighted: true,
@@ -56,7 +60,7 @@ fn said() -> Vec<Upkeep> {
         servers: vec![(NodeId(4), Bytes::from_static(b"here")), (NodeId(5), Bytes::new())],
         pass: Some(PassConfig { queue, bundle: BundleConfig::default() }),
     };
-    let chunk = Chunk {
+    let chunk = PartChunk {
         from: position,
         owners: vec![0, 1],
         degrees: vec![2],
@@ -68,35 +72,35 @@ fn said() -> Vec<Upkeep> {
     };
     let row = OwnRow::of(&[8, 9], None, Some(&[10, 11]));
     let edits = vec![
-        (1, Change::Set { to: 2, weight: 0.5, label: 3 }),
-        (4, Change::Cut { to: 5 }),
-        (6, Change::Clear),
-        (7, Change::Move { to: 8 }),
+        (1, VertexChange::Set { to: 2, weight: 0.5, label: 3 }),
+        (4, VertexChange::Cut { to: 5 }),
+        (6, VertexChange::Clear),
+        (7, VertexChange::Move { to: 8 }),
     ];
     let outcomes = vec![
-        Outcome::Done(1),
-        Outcome::Elsewhere(NodeId(2), 3),
-        Outcome::Busy,
-        Outcome::Refused(EditFault::NoSuchServer),
+        EditOutcome::Done(1),
+        EditOutcome::Elsewhere(NodeId(2), 3),
+        EditOutcome::Busy,
+        EditOutcome::Refused(EditFault::NoSuchServer),
     ];
     vec![
-        Upkeep::Open(Opening { plan: plan.clone(), replaces: true }),
-        Upkeep::Open(Opening { plan: Plan { pass: None, ..plan }, replaces: false }),
-        Upkeep::Chunk(chunk),
-        Upkeep::Ask,
-        Upkeep::Who,
-        Upkeep::Here(Bytes::from_static(b"here")),
-        Upkeep::Held(Holding::Until(position)),
-        Upkeep::Held(Holding::Whole),
-        Upkeep::Held(Holding::Other(4)),
-        Upkeep::Held(Holding::Refused),
-        Upkeep::Edits(1, edits),
-        Upkeep::Edited(1, outcomes),
-        Upkeep::Give(Given { vertex: 1, epoch: 2, version: 3, row }),
-        Upkeep::Received(1, Reception::Taken(2)),
-        Upkeep::Received(1, Reception::Moves(2)),
-        Upkeep::Received(1, Reception::Refused),
-        Upkeep::Moved(vec![(1, NodeId(2), 3)]),
+        GraphMessage::Open(OpenRequest { plan: plan.clone(), replaces: true }),
+        GraphMessage::Open(OpenRequest { plan: GraphPlan { pass: None, ..plan }, replaces: false }),
+        GraphMessage::Chunk(chunk),
+        GraphMessage::Ask,
+        GraphMessage::Who,
+        GraphMessage::Here(Bytes::from_static(b"here")),
+        GraphMessage::Held(Holding::Until(position)),
+        GraphMessage::Held(Holding::Whole),
+        GraphMessage::Held(Holding::Other(4)),
+        GraphMessage::Held(Holding::Refused),
+        GraphMessage::Edits(1, edits),
+        GraphMessage::Edited(1, outcomes),
+        GraphMessage::Give(VertexTransfer { vertex: 1, epoch: 2, version: 3, row }),
+        GraphMessage::Received(1, TransferReply::Taken(2)),
+        GraphMessage::Received(1, TransferReply::Moves(2)),
+        GraphMessage::Received(1, TransferReply::Refused),
+        GraphMessage::Moved(vec![(1, NodeId(2), 3)]),
     ]
 }
 
@@ -106,8 +110,8 @@ fn the_encoding_is_what_it_always_was() {
     assert_eq!(forms, GOLDEN.map(|form| format!("730000000000000001{}", form.replace(' ', ""))));
 }
 
-fn of_plan(upkeep: Upkeep) -> Message {
-    Message::Upkeep(1, Box::new(upkeep))
+fn of_plan(upkeep: GraphMessage) -> Message {
+    Message::Graph(1, Box::new(upkeep))
 }
 
 const GOLDEN: [&str; 17] = [

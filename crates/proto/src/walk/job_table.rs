@@ -13,11 +13,11 @@ const JOBS_OF_HOME_MAX: usize = 1024;
 
 /// A known job's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotId(u32);
+pub(super) struct JobSlot(u32);
 
 /// A server's record of the jobs whose walkers it holds.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct JobTable {
     slots: Vec<Slot>,
     index: BTreeMap<(NodeId, u64), u32>,
     /// The place of the last look-up.
@@ -31,25 +31,25 @@ struct Slot {
     here: u32,
 }
 
-impl Known {
+impl JobTable {
     /// Counts a walker of this job in; none if there are too many jobs.
-    pub(super) fn enter(&mut self, head: &Arc<Head>) -> Option<SlotId> {
+    pub(super) fn enter(&mut self, head: &Arc<Head>) -> Option<JobSlot> {
         let place = match self.slots.get(self.latest as usize) {
             Some(slot) if is_same(&slot.head, head) => self.latest,
             _ => self.place(head)?,
         };
         self.latest = place;
         self.slots[place as usize].here += 1;
-        Some(SlotId(place))
+        Some(JobSlot(place))
     }
 
     /// Counts one out.
-    pub(super) fn leave(&mut self, slot: SlotId) {
+    pub(super) fn leave(&mut self, slot: JobSlot) {
         self.slots[slot.0 as usize].here -= 1;
     }
 
     /// The fields that all walkers of a job share.
-    pub(super) fn head(&self, slot: SlotId) -> &Arc<Head> {
+    pub(super) fn head(&self, slot: JobSlot) -> &Arc<Head> {
         &self.slots[slot.0 as usize].head
     }
 
