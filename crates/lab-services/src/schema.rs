@@ -303,7 +303,12 @@ mod tests {
         let chain = &services[0]["properties"]["protocol"]["properties"];
         assert_eq!(chain["kind"]["enum"], json!(["chain"]));
         assert_eq!(chain["hop_bytes"]["default"], json!("32KiB"));
-        assert!(chain["hop_bytes"]["description"].as_str().unwrap().starts_with("Bytes of a hop"));
+        assert!(
+            chain["hop_bytes"]["description"]
+                .as_str()
+                .unwrap()
+                .starts_with("Bytes in flight on a hop")
+        );
         // Keys that only one network or walk is asked for are there as well.
         let of = |kind: &str, table: &str, key: &str| {
             let at = CATALOG.kind_names().position(|known| known == kind).unwrap();

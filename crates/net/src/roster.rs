@@ -221,7 +221,7 @@ mod tests {
         );
         assert!(error("x 127.0.0.1:1").starts_with("1: `x` is not a member id: write a number"));
         assert!(error("1 127.0.0.1").contains("is not an address: write `HOST:PORT`"));
-        assert!(error("1 127.0.0.1:1\n1 127.0.0.1:2").starts_with("2: member id 1 stands twice"));
+        assert!(error("1 127.0.0.1:1\n1 127.0.0.1:2").starts_with("2: member id 1 appears twice"));
         assert!(error("1 127.0.0.1:1\n2 127.0.0.1:1").contains("already belongs to member 1"));
     }
 

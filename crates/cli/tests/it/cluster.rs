@@ -207,7 +207,7 @@ fn nodes_of_a_damaged_list_are_found_by_their_logs_and_no_others_are_ended() {
     let up = state.arguments(&["up", "-n", "3", "--port", &port]);
     let ran = state.place.run(&up);
     assert_eq!(ran.status, 0, "{}", ran.stderr);
-    assert!(ran.stdout.contains("0 started, 3 were running"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("0 started, 3 already running"), "{}", ran.stdout);
     assert!(ran.stderr.contains("nodes.json") && ran.stderr.contains("damaged"), "{}", ran.stderr);
     assert_eq!(state.nodes(), nodes);
     // A list that names a process that is not a node.

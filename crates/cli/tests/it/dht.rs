@@ -57,7 +57,7 @@ fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     assert!(said.starts_with("stored on 3 hosts"), "{said}");
     assert_eq!(table.run(&["get", "apples"], 0).0, "17");
     table.run(&["remove", "apples"], 0);
-    assert!(table.run(&["get", "apples"], 1).1.contains("nothing under `apples`"));
+    assert!(table.run(&["get", "apples"], 1).1.contains("there is no value for `apples`"));
     assert!(table.run(&["put", "", "x"], 2).1.contains("1 to 512"));
 
     let csv = "name,count\n\"a,b\",\"say \"\"x\"\"\"\nplain,1\n\n,no key\nplain,2\n";
@@ -69,7 +69,7 @@ fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     let lines: Vec<&str> = outcomes.lines().collect();
     assert_eq!(lines[..3], ["line,key,outcome,detail", "2,\"a,b\",stored,3", "3,plain,stored,3"]);
     assert!(lines[3].starts_with("5,,failed,") && lines[4].starts_with("6,plain,failed,"));
-    assert!(lines[4].contains("stands twice"), "{outcomes}");
+    assert!(lines[4].contains("appears twice"), "{outcomes}");
     assert!(!table.place.path().join("out.csv.progress").exists());
 
     table.place.write("keys", "plain\na,b\n");
@@ -356,7 +356,7 @@ fn parquet_is_refused_by_a_build_without_it_and_what_would_do_is_named() {
     let place = Place::new();
     place.write("few.parquet", "PAR1");
     let said = place.error(&["dht", "load", "few.parquet", "--seed", "127.0.0.1:1"], 2);
-    assert!(said.contains("few.parquet: this build reads no Parquet"), "{said}");
+    assert!(said.contains("few.parquet: this build cannot read Parquet"), "{said}");
     assert!(said.contains("--features paceline-cli/parquet"), "{said}");
 }
 

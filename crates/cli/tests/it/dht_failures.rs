@@ -286,10 +286,10 @@ fn a_damaged_file_is_set_aside_and_reported_and_the_host_starts_empty() {
     let host = HostProcess::start(&place, port, None, &durable);
     let said = host.said();
     assert!(said.contains("warning: host.redb is damaged"), "{said}");
-    assert!(said.contains("it is kept as host.redb.damaged-"), "{said}");
+    assert!(said.contains("the host keeps it as host.redb.damaged-"), "{said}");
     assert!(!said.contains("a bug in Paceline"), "{said}");
     let said = place.error(&["dht", "get", "key 137", "--seed", &host.seed()], 1);
-    assert!(said.contains("nothing under"), "{said}");
+    assert!(said.contains("there is no value for"), "{said}");
     assert_eq!(place.run(&["dht", "put", "key 137", "new", "--seed", &host.seed()]).status, 0);
 }
 

@@ -84,7 +84,7 @@ fn mistakes_in_files_are_named_with_their_line() {
     let bytes = fs::read(&path).unwrap();
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let said = place.error(&["graph", "stat", "cut.tsv.gz"], 2);
-    assert!(said.contains("cut.tsv.gz: damaged or cut off behind line"), "{said}");
+    assert!(said.contains("cut.tsv.gz: damaged or truncated after line"), "{said}");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn drawn_graphs_are_the_same_for_the_same_seed() {
         (&["sbm", "--sizes", "0"], "0 vertices"),
         (&["sbm", "--sizes", "5", "--a", "2"], "not between 0 and 1"),
         (&["rmat", "--scale", "32"], "0..=31"),
-        (&["rmat", "--scale", "4", "--quadrants", "1,0"], "2 probabilities, and 4 are needed"),
-        (&["rmat", "--scale", "4", "--quadrants", "1,1,0,0"], "sum up to 2"),
+        (&["rmat", "--scale", "4", "--quadrants", "1,0"], "2 probabilities, expected 4"),
+        (&["rmat", "--scale", "4", "--quadrants", "1,1,0,0"], "add up to 2"),
     ] {
         let said = place.error(&[&["graph", "gen"], arguments, &["--out", "x.tsv"]].concat(), 2);
         assert!(said.contains(wrong), "{said}");
@@ -178,7 +178,7 @@ fn parts_are_written_read_and_judged() {
     place.write("short.part", "0\n1\n");
     for (arguments, wrong) in [
         (&["--read", "bad.part"][..], "bad.part: line 3: `x` is not a part"),
-        (&["--read", "short.part"], "short.part: 2 parts for 5 vertices"),
+        (&["--read", "short.part"], "short.part: 2 lines for 5 vertices"),
         (&["--parts", "0"], "1..=65535"),
         (&["--parts", "2", "--out", "no/part"], "there is no folder no"),
         (&[], "--parts"),

@@ -103,7 +103,7 @@ fn a_cluster_that_cannot_start_leaves_nothing_behind_and_says_why_once() {
     assert!(!place.path().join("state/paceline").exists());
     // The first one's port is free again.
     drop(busy);
-    assert!(place.run(&up).stdout.contains("3 started, 0 were running"));
+    assert!(place.run(&up).stdout.contains("3 started, 0 already running"));
     // What ran before stays, if more cannot be started.
     let busy = UdpSocket::bind(("127.0.0.1", first + 3)).unwrap();
     place.error(&["up", "-n", "4", "--port", &port, "--state", "state"], 2);

@@ -73,7 +73,7 @@ fn the_tuner_says_what_it_takes_and_what_no_setting_can() {
     let message = place.error(&["multicast", "tune", "--recover", "0.9"], 2);
     assert!(message.contains("--within"), "{message}");
     let message = place.error(&[&target[..], &["--overhead", "1%"]].concat(), 2);
-    assert!(message.contains("the least is 0.059"), "{message}");
+    assert!(message.contains("the lowest is 0.059"), "{message}");
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn a_lab_is_removed_however_the_bench_ends() {
     let pid = bench.pid();
     kill("KILL", &nodes_of(pid)[2].to_string());
     let (_, stderr) = bench.ended_with(1);
-    assert!(stderr.contains("the process of n2 ended early"), "{stderr}");
+    assert!(stderr.contains("the process of n2 exited early"), "{stderr}");
     assert_eq!(namespaces_of(pid), 0);
 
     // After SIGKILL the lab stays; the next build removes it.

@@ -187,7 +187,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     let before = files();
     for (arguments, wrong) in [
         (&["bad.tsv"][..], "bad.tsv: line 3: `3 x`"),
-        (&["cut.tsv.gz"], "cut.tsv.gz: damaged or cut off behind line"),
+        (&["cut.tsv.gz"], "cut.tsv.gz: damaged or truncated after line"),
         (&["empty.tsv"], "empty.tsv: the file has no edges"),
         (&["nothing.metis"], "nothing.metis: no vertices"),
         (&["missing.tsv"], "missing.tsv: "),
@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (&["small.tsv", "--source", "77"], "--source 77: the graph has no vertex of this id"),
         (&["small.tsv", "--sources", "some.txt"], "some.txt: line 2: `77` is not a vertex"),
         (&["small.tsv", "--sources", "word.txt"], "word.txt: line 2: `two` is not an id"),
-        (&["small.tsv", "--sources", "none.txt"], "none.txt: no source in it"),
+        (&["small.tsv", "--sources", "none.txt"], "none.txt: the file has no source"),
         (&["small.tsv", "--sources", "gone.txt"], "gone.txt: "),
         (&["small.tsv", "--out", "w.dat"], "w.dat: the name has no known ending"),
         (&["small.tsv", "--out", "no/w.txt"], "no/w.txt: there is no folder no"),
@@ -307,7 +307,7 @@ mod resumed {
             assert_eq!(place.run(&run(&[&JOB[..], &[&whole]].concat())).status, 0);
             let job = [&JOB[..], &[name]].concat();
             let said = stopped(&place, &job, name, "-INT");
-            assert!(said.contains(".partial has what is whole: --resume goes on"), "{said}");
+            assert!(said.contains(".partial has the complete walks: --resume continues"), "{said}");
             assert!(!place.path().join(name).exists());
 
             let said = place.error(&run(&job), 2);
@@ -387,7 +387,7 @@ mod resumed {
 fn parquet_walks_are_refused_by_a_build_without_it_and_what_would_do_is_named() {
     let place = place();
     let said = place.error(&run(&["small.tsv", "--out", "w.parquet"]), 2);
-    assert!(said.contains("w.parquet: this build writes no Parquet"), "{said}");
+    assert!(said.contains("w.parquet: this build cannot write Parquet"), "{said}");
     assert!(said.contains("--features paceline-cli/parquet"), "{said}");
 }
 

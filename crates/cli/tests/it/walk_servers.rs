@@ -101,7 +101,7 @@ fn a_server_that_is_killed_and_started_again_loses_nothing() {
     let pid = list[1]["pid"].to_string();
     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     std::thread::sleep(Duration::from_millis(200));
-    assert!(servers.up().contains("1 started, 2 were running"));
+    assert!(servers.up().contains("1 started, 2 already running"));
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success(), "{said}");
@@ -178,7 +178,7 @@ fn what_servers_cannot_do_is_said() {
     let error = |arguments: &[&str], status| servers.place.error(arguments, status);
     let unreachable = format!("127.0.0.1:{},127.0.0.1:9", servers.port);
     let said = error(&Servers::walk(&unreachable, &["--servers-within", "0.5"]), 2);
-    assert!(said.contains("no answer from 127.0.0.1:9"), "{said}");
+    assert!(said.contains("no reply from 127.0.0.1:9"), "{said}");
     assert!(said.contains("paceline node --service walk"), "{said}");
     let parts = ["graph", "partition", "g.tsv", "--parts", "4", "--out", "parts.txt"];
     assert_eq!(servers.place.run(&parts).status, 0);

@@ -231,7 +231,7 @@ fn a_file_goes_on_with_its_own_walks_only() {
     std::fs::remove_file(&partial).unwrap();
     assert_eq!(open(&path, "2").unwrap().walks(), 0, "a journal without a file is of no use");
     std::fs::write(folder.path().join("x.txt.partial.json"), "{}").unwrap();
-    assert!(said(&path, "1").contains("it is no journal of a file of walks (missing field"));
+    assert!(said(&path, "1").contains("not a journal of a file of walks (missing field"));
     for name in ["x.txt.gz", "x.parquet"] {
         let said = said(Path::new(name), "1");
         assert!(said.contains("only uncompressed text and CSV"), "{said}");

@@ -159,7 +159,7 @@ mod tests {
     fn what_is_no_rmat_is_refused() {
         assert_eq!(Rmat::new(32).generate(1), Err(GenerateError::Scale(32)));
         let wrong = Rmat { quadrants: [0.5, 0.5, 0.5, 0.5], ..Rmat::new(3) }.generate(1);
-        assert!(wrong.unwrap_err().to_string().contains("sum up to 2"));
+        assert!(wrong.unwrap_err().to_string().contains("add up to 2"));
         let wrong = Rmat { quadrants: [1.5, -0.5, 0.0, 0.0], ..Rmat::new(3) }.generate(1);
         assert_eq!(wrong, Err(GenerateError::Probability("1.5".into())));
         assert_eq!(Rmat::new(0).generate(1).unwrap().edges(), 16);

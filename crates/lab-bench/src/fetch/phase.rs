@@ -206,7 +206,10 @@ mod tests {
             judge("shared", &measured(port, consumers), expected, &plan()).missed
         };
         assert!(missed(Some(13.51), &[13.4], &[15e6]).is_empty(), "the port counts");
-        assert!(missed(Some(13.49), &[13.6], &[15e6])[0].starts_with("13.49 Mbit/s, and at least"));
+        assert!(
+            missed(Some(13.49), &[13.6], &[15e6])[0]
+                .starts_with("13.49 Mbit/s, below the minimum of")
+        );
         assert!(missed(None, &[13.6], &[15e6]).is_empty(), "without one the consumers do");
         let both = [7.5e6, 7.5e6];
         assert!(missed(Some(14.0), &[7.3, 6.7], &both).is_empty());

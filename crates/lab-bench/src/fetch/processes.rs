@@ -240,7 +240,7 @@ mod tests {
                 break error.to_string();
             }
         };
-        assert!(error.contains("a shell ended early: exit status: 3"), "{error}");
+        assert!(error.contains("a shell exited early: exit status: 3"), "{error}");
         assert!(error.ends_with("| why"), "{error}");
         let mut lasting = shell("echo ready >&2; exec sleep 100");
         lasting.wait_until_ready().unwrap();

@@ -242,12 +242,12 @@ mod tests {
     #[test]
     fn what_is_broken_in_another_process_is_told_here() {
         let mut child = Ledger::new(2);
-        child.breaks("n1 gave up walk 3".to_owned());
+        child.breaks("n1 abandoned walk 3".to_owned());
         let mut parent = Ledger::new(2);
         parent.merge(NodeId(0), Ledger::new(2).part(NodeId(0)));
         assert_eq!(parent.broken, None);
         parent.merge(NodeId(1), child.part(NodeId(1)));
-        assert_eq!(parent.broken.as_deref(), Some("n1 gave up walk 3"));
+        assert_eq!(parent.broken.as_deref(), Some("n1 abandoned walk 3"));
     }
 
     fn walk(walk: u64) -> Walk {

@@ -357,7 +357,7 @@ fn a_damaged_file_keeps_its_name_and_is_reported_until_there_is_room_for_another
     host.disk.arm(Some(DiskFault::Full { bytes: 100, allows_holes: true }));
     for _ in 0..2 {
         let refused = File::open_on(&host.disk, &host.path).err().unwrap();
-        assert!(refused.reason.contains("is damaged") && refused.reason.contains("replaced"));
+        assert!(refused.reason.contains("is damaged") && refused.reason.contains("cannot replace"));
     }
     assert!(host.disk.acted().full >= 2);
     host.disk.arm(None);

@@ -238,7 +238,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     let silent_server = "127.0.0.1:9".to_owned();
     let silent =
         host().within(wait).connect([name.clone(), silent_server.clone()]).await.err().unwrap();
-    assert!(silent.to_string().contains("no answer from 127.0.0.1:9 within"), "{silent}");
+    assert!(silent.to_string().contains("no reply from 127.0.0.1:9 within"), "{silent}");
     let twice = host().connect([name.clone(), name.clone()]).await.err().unwrap();
     assert!(matches!(twice, WalksError::Twice(_)), "{twice}");
     let none = host().connect([""; 0]).await.err().unwrap();

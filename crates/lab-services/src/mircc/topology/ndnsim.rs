@@ -357,8 +357,12 @@ D E
             ("A", 6, "`A` is alone on its line"),
             ("A B", 6, "the link has no bandwidth"),
             ("A B 5Mbps", 6, "the link has no delay"),
-            ("A B 5Mbps 1 1ms\nA B 5Mbps 1 1ms", 7, "is there already: line 6"),
-            ("A B 5Mbps 1 1ms\nB A 5Mbps 1 1ms\nB A 5Mbps 1 1ms", 8, "is there already: line 6"),
+            ("A B 5Mbps 1 1ms\nA B 5Mbps 1 1ms", 7, "is already declared on line 6"),
+            (
+                "A B 5Mbps 1 1ms\nB A 5Mbps 1 1ms\nB A 5Mbps 1 1ms",
+                8,
+                "is already declared on line 6",
+            ),
             ("A B 5Mbps 1 1ms\nB A 5Mbps 1 2ms", 7, "delay or queue differ"),
         ] {
             let said = links(text);
@@ -367,7 +371,7 @@ D E
         }
         assert!(links("A B 5Mbps 1 1ms").contains("square.txt: no path leads from `A` to `C`"));
         assert!(said("router\nA\nA\nlink\n").starts_with("square.txt:3:1: the node name `A`"));
-        assert!(said("A B\nrouter\n").starts_with("square.txt:1:1: `A` stands before"));
+        assert!(said("A B\nrouter\n").starts_with("square.txt:1:1: `A` precedes"));
         assert!(said("router\nA B 1Mbps 2\n").contains("the position `1Mbps` is not a number"));
         assert!(said("router\nA\n").contains("there is no section `link`"));
         assert!(said("# nothing\n").contains("there is no section `router`"));

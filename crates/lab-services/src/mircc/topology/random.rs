@@ -244,7 +244,7 @@ mod tests {
         ] {
             let said = random.build().unwrap_err().to_string();
             assert!(said.contains("at least 2 routers"), "{said}");
-            assert!(said.starts_with("a network with "), "{said}");
+            assert!(said.starts_with("cannot generate a network with "), "{said}");
         }
     }
 }
