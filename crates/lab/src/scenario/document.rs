@@ -69,7 +69,7 @@ pub(crate) fn parse(source: &Source) -> Result<Entries, Diagnostic> {
         let unquoted = error.message().starts_with("string values must be quoted");
         let diagnostic = Diagnostic::at(source, &origin, format!("not TOML: {}", error.message()));
         if unquoted {
-            diagnostic.with_note("quotes around text and values with a unit: \"10Mbit\"")
+            diagnostic.with_note("quote text and values with a unit: \"10Mbit\"")
         } else {
             diagnostic
         }

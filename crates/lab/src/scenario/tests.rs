@@ -189,7 +189,7 @@ fn plain_numbers_and_wrong_units_say_what_is_accepted() {
   |
 5 | rate = 10Mbit
   |        ^^^^^^
-  = text and values with a unit stand in quotes: "10Mbit""#,
+  = quote text and values with a unit: "10Mbit""#,
     );
     assert_said(
         said(5, "rate = \"0bit\""),
