@@ -303,8 +303,8 @@ mod tests {
         let wrong = "x.part.3: line 2: `-1` is not a part: expected 0 to 65534";
         assert_eq!(parse("0\n-1\n", 2).unwrap_err(), wrong);
         assert!(parse("0\n65535\n", 2).unwrap_err().contains("line 2: `65535`"));
-        assert!(parse("0\n1\n", 3).unwrap_err().contains("2 parts for 3 vertices"));
-        assert!(parse("0\n1\n1\n1\n", 3).unwrap_err().contains("4 parts for 3 vertices"));
+        assert!(parse("0\n1\n", 3).unwrap_err().contains("2 lines for 3 vertices"));
+        assert!(parse("0\n1\n1\n1\n", 3).unwrap_err().contains("4 lines for 3 vertices"));
         assert!(parse(&"7".repeat(100), 1).unwrap_err().contains("line 1"));
         let missing = Partition::read(Path::new("/nonexistent/parts"), 1).unwrap_err();
         assert!(missing.to_string().starts_with("/nonexistent/parts: "));

@@ -227,7 +227,7 @@ fn a_file_goes_on_with_its_own_walks_only() {
     let partial = folder.path().join("x.txt.partial");
     assert_eq!(std::fs::read_to_string(&partial).unwrap(), "0 1 2\n2\n");
     std::fs::write(&partial, "0 1").unwrap();
-    assert!(said(&path, "1").contains("it has 3 bytes, and its journal says 8"));
+    assert!(said(&path, "1").contains("the file has 3 bytes, and its journal says 8"));
     std::fs::remove_file(&partial).unwrap();
     assert_eq!(open(&path, "2").unwrap().walks(), 0, "a journal without a file is of no use");
     std::fs::write(folder.path().join("x.txt.partial.json"), "{}").unwrap();

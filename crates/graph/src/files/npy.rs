@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(open(&real).reals().unwrap(), [2.5]);
         assert!(open(&real).wholes::<u32>().is_err());
         let negative = array("<i4", "(1,)", &(-1i32).to_le_bytes()).unwrap();
-        assert_eq!(open(&negative).wholes::<u32>().unwrap_err().to_string(), "-1 in it");
+        assert_eq!(open(&negative).wholes::<u32>().unwrap_err().to_string(), "the entries are -1");
     }
 
     #[test]

@@ -230,7 +230,7 @@ fn an_npz_that_is_no_graph_is_refused() {
     assert!(refused(&[shape, indptr, data]).contains("no array `indices`"));
     assert!(refused(&[shape, indptr, indices]).contains("no array `data`"));
     let csc = ("format", "|S3", "()", &b"csc"[..]);
-    assert!(refused(&[csc, shape]).contains("in the form `csc`: `csr` is right"));
+    assert!(refused(&[csc, shape]).contains("in the format `csc`, expected `csr`"));
     let wide = ("shape", "|u1", "(2,)", &[2, 3][..]);
     assert!(
         refused(&[wide, indptr, indices, data]).contains("shape [2, 3], expected a square matrix")

@@ -220,7 +220,7 @@ mod tests {
             Blocks::new(sizes.to_vec(), rows).unwrap_err().to_string()
         };
         assert!(refused(&[], &[]).contains("0 vertices"));
-        assert!(refused(&[1, 2], &[&[0.1, 0.2]]).contains("it has 1 rows"));
+        assert!(refused(&[1, 2], &[&[0.1, 0.2]]).contains("the matrix has 1 rows"));
         assert!(refused(&[1, 2], &[&[0.1, 0.2], &[0.2]]).contains("row 1 has 1"));
         assert!(refused(&[1], &[&[1.1]]).contains("1.1 is not a probability"));
         let skew = refused(&[1, 2], &[&[0.1, 0.2], &[0.3, 0.1]]);

@@ -100,7 +100,7 @@ fn a_report_contains_what_ran_and_what_came_out() {
     for part in [
         "<h1>chain/ten</h1>",
         "Ten nodes in a chain &#38; one sends.",
-        "1 figure is out of band. Of 2 published values 1 lie,",
+        "1 figure is out of band. Of 2 published values 1 lie in a band",
         "<code>chain/rounds-x10-n10</code>",
         "exactly 18",
         "100 to 120",

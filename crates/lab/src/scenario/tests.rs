@@ -287,7 +287,7 @@ fn wrong_types_ranges_choices_and_missing_keys_point_at_their_line() {
   |
 6 | burst = { good_to_bad = 0.1, bad_to_good = 0.2 }
   |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  = accepted: one of them"#,
+  = accepted: only one of them"#,
     );
 }
 

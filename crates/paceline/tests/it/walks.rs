@@ -119,7 +119,7 @@ async fn a_second_client_uses_the_graph_that_is_there_and_may_not_take_another_o
     let third = client(&servers).await;
     let refused = third.supply(&graph(301, 2, false), false, SOON).await.unwrap_err();
     assert!(matches!(refused, WalksError::OtherGraph(_)), "{refused}");
-    assert!(refused.to_string().contains("replace"), "{refused}");
+    assert!(refused.to_string().contains("replacing"), "{refused}");
     // The refusal has no effect on the other clients.
     all(first.run(job(300, 1)).unwrap(), 300).await;
 }
