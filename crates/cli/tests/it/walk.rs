@@ -189,7 +189,7 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         (&["bad.tsv"][..], "bad.tsv: line 3: `3 x`"),
         (&["cut.tsv.gz"], "cut.tsv.gz: damaged or truncated after line"),
         (&["empty.tsv"], "empty.tsv: the file has no edges"),
-        (&["nothing.metis"], "nothing.metis: no vertices"),
+        (&["nothing.metis"], "nothing.metis: the graph has no vertices"),
         (&["missing.tsv"], "missing.tsv: "),
         (&["small.tsv", "--walks", "0"], "0 is not in 1.."),
         (&["small.tsv", "--source", "77"], "--source 77: the graph has no vertex of this id"),
@@ -317,7 +317,10 @@ mod resumed {
             let other = [&resume[..], &["--seed", "9", "--length", "7"]].concat();
             let said = place.error(&run(&other), 2);
             assert!(said.contains("seed: the journal has 1, this job 9"), "{said}");
-            assert!(said.contains("uniform, 80 steps there, uniform, 7 steps asked"), "{said}");
+            assert!(
+                said.contains("the journal has uniform, 80 steps, this job uniform, 7 steps"),
+                "{said}"
+            );
 
             stopped(&place, &resume, name, "-KILL");
             // What is counted over all walks is, though most of them were written before.
