@@ -24,7 +24,7 @@ pub struct Venv {
     folder: &'static str,
     /// The file of requirements, each with its hashes, from the root of the workspace.
     requirements: &'static str,
-    /// The interpreter, or why there is none, once this process has asked for it.
+    /// The path of the interpreter, or the error of the installation; set by the first request.
     made: OnceLock<Result<PathBuf, String>>,
 }
 

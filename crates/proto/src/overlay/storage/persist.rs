@@ -127,7 +127,8 @@ impl Storage {
         persisting.done
     }
 
-    /// Gives the next answer that waited for no more than `done` records. False if there is none.
+    /// Sends the oldest pending answer, if the records that it depends on are among the first
+    /// `done`. Returns false if no such answer is pending.
     pub fn release(&mut self, routing: &mut Routing<'_>, done: u64) -> bool {
         let answer = self.state().persisting.next(done);
         match answer {
