@@ -4,6 +4,7 @@ use std::time::Duration;
 use paceline_net::{BindError, Closed, FaceError, StartError};
 use paceline_proto::core::ConfigError;
 use paceline_proto::ndn::{NackReason, Name, NameError, VerifyError};
+use rand::rngs::SysError;
 use thiserror::Error;
 
 /// Why a forwarder did not start, or could not be changed.
@@ -104,5 +105,5 @@ pub enum RegisterError {
     },
     /// The operating system gives no random bytes for the command.
     #[error("cannot get random bytes from the operating system: {0}")]
-    Random(getrandom::Error),
+    Random(SysError),
 }

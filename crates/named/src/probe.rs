@@ -7,6 +7,8 @@
 use std::time::Duration;
 
 use paceline_proto::ndn::{Interest, NackReason, Name, NameError, PathLabel, Stamps};
+use rand::TryRng;
+use rand::rngs::SysRng;
 
 use super::error::AskError;
 use super::{Answer, Forwarder, Way};
@@ -186,7 +188,7 @@ fn text(answer: &Answer) -> String {
 }
 
 fn question(name: &Name, word: &str) -> Result<Interest, NameError> {
-    let nonce = getrandom::u64().unwrap_or_default().to_be_bytes();
+    let nonce = SysRng.try_next_u64().unwrap_or_default().to_be_bytes();
     let name = name.keyword(word)?.generic(&nonce)?;
     Ok(Interest { lifetime_ms: Some(LIFETIME.as_millis() as u32), ..Interest::new(name, 0) })
 }

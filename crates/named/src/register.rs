@@ -5,6 +5,8 @@ use std::sync::Weak;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use paceline_proto::ndn::{Interest, NackReason, Name, Signer};
+use rand::TryRng;
+use rand::rngs::SysRng;
 use tokio::task::JoinHandle;
 
 use super::control::{Parameters, Response};
@@ -109,7 +111,7 @@ async fn renew(forwarder: Weak<Shared>, prefix: Name, neighbour: SocketAddr) {
 
 fn command(verb: &str, parameters: &Parameters) -> Result<Interest, RegisterError> {
     let name: Name = format!("/localhop/nfd/rib/{verb}").parse().expect("a short name");
-    let nonce = getrandom::u64().map_err(RegisterError::Random)?;
+    let nonce = SysRng.try_next_u64().map_err(RegisterError::Random)?;
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let made = name.generic(&parameters.encode()).and_then(|name| {
         Interest::signed(&name, b"", &Signer::Digest, (nonce, time.as_millis() as u64))

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use paceline_proto::core::NodeId;
+use rand::TryRng;
+use rand::rngs::SysRng;
 
 use crate::datagrams::multicast::Multicast;
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
@@ -57,7 +59,7 @@ impl CommonConfig {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let seed = match self.seed {
             Some(seed) => seed,
-            None => getrandom::u64().map_err(StartError::Random)?,
+            None => SysRng.try_next_u64().map_err(StartError::Random)?,
         };
         Ok((seed, runtime))
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use paceline_proto::core::NodeId;
+use rand::rngs::SysError;
 use thiserror::Error;
 
 /// Why a node cannot be bound. No socket is left open.
@@ -80,7 +81,7 @@ pub enum StartError {
     Face(#[from] FaceError),
     /// No random numbers for the session.
     #[error("cannot get random numbers from the operating system: {0}")]
-    Random(getrandom::Error),
+    Random(SysError),
     /// A socket cannot be used from the runtime.
     #[error("cannot register a socket: {0}")]
     Io(#[from] io::Error),

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use paceline_proto::core::View;
+use rand::TryRng;
+use rand::rngs::SysRng;
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
@@ -98,7 +100,7 @@ impl Bound {
         let (seed, runtime) = self.config.common.seed_and_runtime()?;
         let session = Session::start().map_err(StartError::Random)?;
         let mut key = [0; 32];
-        getrandom::fill(&mut key).map_err(StartError::Random)?;
+        SysRng.try_fill_bytes(&mut key).map_err(StartError::Random)?;
         let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
         let incarnation = session.incarnation();
         let kind = Member { incarnation, multicast: Arc::new(multicast) };

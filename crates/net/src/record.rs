@@ -19,6 +19,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
 use paceline_proto::core::{CounterId, NodeId};
+use rand::TryRng;
+use rand::rngs::{SysError, SysRng};
 
 use crate::counters;
 use crate::nonces::{NONCE_BYTES, TAG_BYTES};
@@ -110,9 +112,9 @@ impl Session {
     ///
     /// # Errors
     /// If the operating system gives no random bytes.
-    pub fn start() -> Result<Session, getrandom::Error> {
+    pub fn start() -> Result<Session, SysError> {
         // Zero is kept for "incarnation not known".
-        let random = getrandom::u64()?.max(1);
+        let random = SysRng.try_next_u64()?.max(1);
         Ok(Session::new(since_1970().as_millis() as u64, random))
     }
 

@@ -2,6 +2,8 @@ use std::net::SocketAddr;
 
 use paceline_net::{BindError, Bound, Exposure, Multicast, NodeConfig};
 use paceline_proto::core::NodeId;
+use rand::TryRng;
+use rand::rngs::{SysError, SysRng};
 use thiserror::Error;
 
 use crate::dht::DhtBuilder;
@@ -17,7 +19,7 @@ pub enum HostError {
     Bind(#[from] BindError),
     /// The operating system gives no random bytes for an id.
     #[error("cannot get random bytes from the operating system: {0}")]
-    Random(getrandom::Error),
+    Random(SysError),
     /// Others could not reach the address.
     #[error("{address} is the listening address, which others cannot reach: set `advertise`")]
     Unreachable {
@@ -111,7 +113,7 @@ impl HostBuilder {
     pub fn start(self) -> Result<Host, HostError> {
         let id = match self.id {
             Some(id) => id,
-            None => NodeId(getrandom::u32().map_err(HostError::Random)?),
+            None => NodeId(SysRng.try_next_u32().map_err(HostError::Random)?),
         };
         let mut config = NodeConfig::new(&self.cluster, id)
             .with_exposure(self.exposure)

@@ -14,6 +14,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use paceline_proto::core::GroupId;
+use rand::TryRng;
+use rand::rngs::SysRng;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::datagrams::arrivals::Arrivals;
@@ -195,7 +197,7 @@ impl Opened {
     /// Sends a datagram to a random multicast address, no further than this machine, and waits for
     /// it.
     fn probe(&self, udp: &UdpSocket) -> io::Result<()> {
-        let random = getrandom::u64().map_err(io::Error::other)?.to_be_bytes();
+        let random = SysRng.try_next_u64().map_err(io::Error::other)?.to_be_bytes();
         let group = Ipv4Addr::new(PROBE_SCOPE[0], PROBE_SCOPE[1], random[0], random[1]);
         let into = SockRef::from(&self.socket);
         SockRef::from(udp).set_multicast_ttl_v4(0)?;

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Protocol};
+use rand::TryRng;
+use rand::rngs::SysRng;
 use socket2::SockRef;
 use tokio::sync::oneshot;
 
@@ -77,7 +79,7 @@ impl BoundFaces {
     ) -> Result<(FaceNode<P>, Events<P>), StartError> {
         let (seed, runtime) = self.config.common.seed_and_runtime()?;
         // Incarnation 0 stands for an unknown one, so no run of the node has it.
-        let incarnation = getrandom::u64().map_err(StartError::Random)?.max(1);
+        let incarnation = SysRng.try_next_u64().map_err(StartError::Random)?.max(1);
         let allowed = self.config.faces_allowed.clone();
         let mut table = FaceTable::new(self.local_addr, self.config.faces_max, allowed);
         for &addr in faces {
