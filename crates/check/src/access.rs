@@ -8,15 +8,15 @@ use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
 use paceline_proto::walk::Server;
 
-use crate::{Tamper, Wrapped};
+use crate::Wrapped;
 
-impl<T: Tamper<Chain>> chain::Member for Wrapped<Chain, T> {
+impl chain::Member for Wrapped<Chain> {
     fn chain(&self) -> &Chain {
         self.node()
     }
 }
 
-impl<P: group::Host, T: Tamper<P>> group::Host for Wrapped<P, T> {
+impl<P: group::Host> group::Host for Wrapped<P> {
     fn group(&self) -> &Group {
         self.node().group()
     }
@@ -26,25 +26,25 @@ impl<P: group::Host, T: Tamper<P>> group::Host for Wrapped<P, T> {
     }
 }
 
-impl<T: Tamper<Forwarder>> mircc::Node for Wrapped<Forwarder, T> {
+impl mircc::Node for Wrapped<Forwarder> {
     fn forwarder(&self) -> &Forwarder {
         self.node()
     }
 }
 
-impl<T: Tamper<Overlay>> overlay::Host for Wrapped<Overlay, T> {
+impl overlay::Host for Wrapped<Overlay> {
     fn overlay(&self) -> &Overlay {
         self.node()
     }
 }
 
-impl<T: Tamper<Slingshot>> slingshot::Member for Wrapped<Slingshot, T> {
+impl slingshot::Member for Wrapped<Slingshot> {
     fn slingshot(&self) -> &Slingshot {
         self.node()
     }
 }
 
-impl<T: Tamper<Server>> walk::Node for Wrapped<Server, T> {
+impl walk::Node for Wrapped<Server> {
     fn server(&self) -> &Server {
         self.node()
     }

@@ -11,6 +11,7 @@ pub mod cuts;
 mod forger;
 pub mod fuzz;
 mod honest;
+mod instances;
 pub mod lies;
 pub mod moves;
 mod rogue;
@@ -22,6 +23,8 @@ mod wrapped;
 pub use checkers::Report;
 pub use forger::{Forgers, Gate, Verdict};
 pub use honest::Honest;
+#[doc(hidden)]
+pub use instances::named_here;
 pub use rogue::{Conduct, Misdeed, Rogue, Rogues};
 pub use stranger::{LIES, LieTally, Lies, Spoken, Stranger, Strangers};
 pub use swarm::Swarm;

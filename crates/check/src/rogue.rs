@@ -108,17 +108,12 @@ impl Rogues {
     }
 
     /// This node. If it is rogue, it lies to any other node.
-    pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P, Rogue<P>> {
+    pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P> {
         self.wrap_with(node, protocol, &[])
     }
 
     /// The same; if it is rogue, it lies only to these nodes.
-    pub fn wrap_with<P: Spoken>(
-        &self,
-        node: NodeId,
-        protocol: P,
-        to: &[NodeId],
-    ) -> Wrapped<P, Rogue<P>> {
+    pub fn wrap_with<P: Spoken>(&self, node: NodeId, protocol: P, to: &[NodeId]) -> Wrapped<P> {
         let misdeeds = self.has(node).then(|| Misdeeds {
             conduct: self.conduct.clone(),
             to: to.to_vec(),

@@ -23,7 +23,7 @@ paceline_proto::counters! {
 }
 
 /// A protocol that strangers may speak.
-pub trait Spoken: Protocol<Message: Draw> {
+pub trait Spoken: Protocol<Message: Draw> + 'static {
     /// What a stranger, which has no other timers, is woken by.
     const TICK: Self::Timer;
 
@@ -180,17 +180,12 @@ impl Strangers {
     }
 
     /// This node, and what it is: honest or a stranger. A stranger sends to any honest node.
-    pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P, Stranger> {
+    pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P> {
         self.wrap_with(node, protocol, &[])
     }
 
     /// The same; if it is a stranger, it sends only to these nodes.
-    pub fn wrap_with<P: Spoken>(
-        &self,
-        node: NodeId,
-        protocol: P,
-        to: &[NodeId],
-    ) -> Wrapped<P, Stranger> {
+    pub fn wrap_with<P: Spoken>(&self, node: NodeId, protocol: P, to: &[NodeId]) -> Wrapped<P> {
         let lies = (node.0 >= self.honest).then(|| (self.lies.clone(), to.to_vec()));
         Wrapped::new(protocol, Some(Stranger { shared: self.shared.clone(), lies }))
     }

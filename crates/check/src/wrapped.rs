@@ -9,7 +9,7 @@ use crate::clock::Clock;
 /// What is done to a node: to what goes in and to what comes out.
 ///
 /// What a hook writes into its context leaves as if the node had written it.
-pub trait Tamper<P: Protocol>: Sized {
+pub trait Tamper<P: Protocol>: Any {
     /// The node starts. False if the node is not to see it.
     fn starts(&mut self, _node: &mut P, _cx: &mut Context<'_, P>) -> bool {
         true
@@ -64,42 +64,48 @@ pub trait Tamper<P: Protocol>: Sized {
     }
 }
 
-/// Nothing is done.
-impl<P: Protocol> Tamper<P> for () {}
-
 /// A node with something around it that tampers with what goes in and what comes out; or a node
 /// that is left alone.
-pub struct Wrapped<P: Protocol, T> {
+///
+/// What tampers is no parameter of the type, so that the simulator of a wrapped protocol is compiled
+/// once, not for each kind of bug, stranger or rogue.
+pub struct Wrapped<P: Protocol> {
     node: P,
-    tamper: Option<T>,
+    tamper: Option<Box<dyn Tamper<P>>>,
     shared: Option<P::Shared>,
     clock: Option<Clock>,
     incarnation: Option<u64>,
     outbox: Outbox<P>,
 }
 
-impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
-    /// A node, and what tampers with it, if anything does.
-    pub fn new(node: P, tamper: Option<T>) -> Wrapped<P, T> {
+impl<P: Protocol + 'static> Wrapped<P> {
+    /// A node that is left alone.
+    pub fn alone(node: P) -> Wrapped<P> {
         let outbox = Outbox::default();
-        Wrapped { node, tamper, shared: None, clock: None, incarnation: None, outbox }
+        Wrapped { node, tamper: None, shared: None, clock: None, incarnation: None, outbox }
+    }
+
+    /// A node, and what tampers with it, if anything does.
+    pub fn new(node: P, tamper: Option<impl Tamper<P>>) -> Wrapped<P> {
+        let tamper = tamper.map(|tamper| Box::new(tamper) as Box<dyn Tamper<P>>);
+        Wrapped { tamper, ..Wrapped::alone(node) }
     }
 
     /// The node uses this shared configuration, whichever the other nodes use.
     #[must_use]
-    pub fn with_shared(self, shared: P::Shared) -> Wrapped<P, T> {
+    pub fn with_shared(self, shared: P::Shared) -> Wrapped<P> {
         Wrapped { shared: Some(shared), ..self }
     }
 
     /// The node, its wrapper and their timers use this clock.
     #[must_use]
-    pub fn with_clock(self, clock: Clock) -> Wrapped<P, T> {
+    pub fn with_clock(self, clock: Clock) -> Wrapped<P> {
         Wrapped { clock: Some(clock), ..self }
     }
 
     /// The node has this incarnation in each of its lives.
     #[must_use]
-    pub fn with_incarnation(self, incarnation: u64) -> Wrapped<P, T> {
+    pub fn with_incarnation(self, incarnation: u64) -> Wrapped<P> {
         Wrapped { incarnation: Some(incarnation), ..self }
     }
 
@@ -108,9 +114,10 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
         &self.node
     }
 
-    /// What tampers with it, if anything does.
-    pub fn tamper(&self) -> Option<&T> {
-        self.tamper.as_ref()
+    /// What tampers with it, if it is a `T`.
+    pub fn tamper<T: Tamper<P>>(&self) -> Option<&T> {
+        let tamper: &dyn Any = self.tamper.as_deref()?;
+        tamper.downcast_ref()
     }
 
     /// What the node shows a checker, after it was tampered with.
@@ -125,7 +132,7 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
     fn with<A>(
         &mut self,
         cx: &mut Context<'_, Self>,
-        call: impl FnOnce(&mut P, &mut Option<T>, &mut Context<'_, P>) -> A,
+        call: impl FnOnce(&mut P, Option<&mut dyn Tamper<P>>, &mut Context<'_, P>) -> A,
     ) -> A {
         let shared = self.shared.as_ref().unwrap_or(cx.shared);
         let incarnation = self.incarnation.unwrap_or(cx.incarnation);
@@ -133,7 +140,7 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
         if let Some(clock) = self.clock {
             inner.now = clock.shows(inner.now);
         }
-        let answer = call(&mut self.node, &mut self.tamper, &mut inner);
+        let answer = call(&mut self.node, self.tamper.as_deref_mut(), &mut inner);
         if let Some(clock) = self.clock {
             self.outbox.timers.iter_mut().for_each(|(at, _)| *at = clock.time(*at));
         }
@@ -157,11 +164,11 @@ impl<P: Protocol, T: Tamper<P>> Wrapped<P, T> {
     }
 
     fn hears(&self) -> bool {
-        self.tamper.as_ref().is_none_or(Tamper::hears)
+        self.tamper.as_ref().is_none_or(|tamper| tamper.hears())
     }
 }
 
-impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
+impl<P: Protocol + 'static> Protocol for Wrapped<P> {
     type Message = P::Message;
     type Timer = P::Timer;
     type Command = P::Command;
@@ -173,9 +180,8 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
     }
 
     fn handle_start(&mut self, cx: &mut Context<'_, Self>) {
-        let sees = self.with(cx, |node, tamper, cx| {
-            tamper.as_mut().is_none_or(|tamper| tamper.starts(node, cx))
-        });
+        let sees =
+            self.with(cx, |node, tamper, cx| tamper.is_none_or(|tamper| tamper.starts(node, cx)));
         if sees {
             self.handle(cx, |node, cx| node.handle_start(cx));
         }
@@ -205,7 +211,7 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
         });
         let Some(from) = name else { return };
         let times = self.with(cx, |node, tamper, cx| {
-            tamper.as_mut().map_or(1, |tamper| tamper.admits(node, cx, from, &mut message))
+            tamper.map_or(1, |tamper| tamper.admits(node, cx, from, &mut message))
         });
         for _ in 1..times {
             let message = message.clone();
@@ -223,9 +229,8 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
     }
 
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: P::Timer) {
-        let sees = self.with(cx, |node, tamper, cx| {
-            tamper.as_mut().is_none_or(|tamper| tamper.fires(node, cx, timer))
-        });
+        let sees = self
+            .with(cx, |node, tamper, cx| tamper.is_none_or(|tamper| tamper.fires(node, cx, timer)));
         if sees {
             self.handle(cx, |node, cx| node.handle_timer(cx, timer));
         }
@@ -233,7 +238,7 @@ impl<P: Protocol, T: Tamper<P>> Protocol for Wrapped<P, T> {
 
     fn handle_command(&mut self, cx: &mut Context<'_, Self>, mut command: P::Command) {
         let sees = self.with(cx, |node, tamper, cx| {
-            tamper.as_mut().is_none_or(|tamper| tamper.commands(node, cx, &mut command))
+            tamper.is_none_or(|tamper| tamper.commands(node, cx, &mut command))
         });
         if sees {
             self.handle(cx, |node, cx| node.handle_command(cx, command));

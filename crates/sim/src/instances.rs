@@ -27,7 +27,9 @@ type Boxed<P> =
 type RunUntil<P> = fn(&mut Sim<'static, P>, Instant, &mut dyn Observer<P>) -> u64;
 type CommandAt<P> = fn(&mut Sim<'static, P>, Instant, NodeId, <P as Protocol>::Command);
 
-fn named<P: Protocol>() {
+/// Names the simulator of a protocol, for a crate that is to compile it.
+#[doc(hidden)]
+pub fn named<P: Protocol>() {
     black_box::<(Boxed<P>, RunUntil<P>, CommandAt<P>)>((
         Sim::boxed,
         Sim::run_until,

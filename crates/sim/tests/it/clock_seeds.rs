@@ -25,8 +25,8 @@ use paceline_proto::walk::Server;
 const DRIFT_PPM_MAX: u32 = 10_000;
 
 /// A node that goes by a clock of these.
-fn by_clock<P: Protocol>(clocks: &Clocks, node: NodeId, protocol: P) -> Wrapped<P, ()> {
-    Wrapped::new(protocol, None).with_clock(clocks.draw(node))
+fn by_clock<P: Protocol + 'static>(clocks: &Clocks, node: NodeId, protocol: P) -> Wrapped<P> {
+    Wrapped::alone(protocol).with_clock(clocks.draw(node))
 }
 
 /// What was done in a run, and how many of its clocks were wrong.

@@ -41,7 +41,7 @@ struct Sabotage {
 }
 
 impl Sabotage {
-    fn wrap(config: &Config, bug: Option<Bug>) -> Wrapped<Gossip, Sabotage> {
+    fn wrap(config: &Config, bug: Option<Bug>) -> Wrapped<Gossip> {
         let kept = match bug {
             Some(Bug::KeepLong) => config.clone().with_rounds_held(2 * config.rounds_held()),
             _ => config.clone(),

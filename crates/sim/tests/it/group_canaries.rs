@@ -471,7 +471,7 @@ fn bug(
     bug: Bug,
     who: Who,
     expected: &[&str],
-) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group, Sabotage> + Clone + Send + 'static> {
+) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group> + Clone + Send + 'static> {
     let make = move |node, config: &Config, is_planted| {
         let has_it = is_planted && who.has(node);
         let node = Wrapped::new(Group::new(config), has_it.then(|| Sabotage::new(bug)));

@@ -214,7 +214,7 @@ fn hunt(
     bug: Bug,
     who: Who,
     rule: Rule,
-) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group, Sabotage> + Clone + Send + 'static> {
+) -> Hunt<impl Fn(NodeId, &Config, bool) -> Wrapped<Group> + Clone + Send + 'static> {
     let make = move |node: NodeId, config: &Config, is_planted: bool| {
         let has_it = is_planted && (who == Who::All || node == NODE);
         let node_of = Wrapped::new(Group::new(config), has_it.then(|| Sabotage::new(bug)));

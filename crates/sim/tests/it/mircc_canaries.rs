@@ -290,7 +290,7 @@ impl Tamper<Forwarder> for Sabotage {
 }
 
 /// A node that has the bug, or an honest one.
-fn sabotaged(mut setup: Setup, config: &Config, bug: Option<Bug>) -> Wrapped<Forwarder, Sabotage> {
+fn sabotaged(mut setup: Setup, config: &Config, bug: Option<Bug>) -> Wrapped<Forwarder> {
     let mut config = config.clone();
     for (_, face) in &mut setup.faces {
         match bug {

@@ -271,13 +271,13 @@ struct Watch {
     pending_max: usize,
 }
 
-impl Observer<Wrapped<Forwarder, Attacker>> for Watch {
+impl Observer<Wrapped<Forwarder>> for Watch {
     fn on_event(
         &mut self,
         at: Instant,
         node: NodeId,
         event: &Event,
-        _: &mut Reply<Wrapped<Forwarder, Attacker>>,
+        _: &mut Reply<Wrapped<Forwarder>>,
     ) {
         let during = BEGINS_S..ENDS_S;
         if let Event::Segment { flow: 0, link_bytes, .. } = event
@@ -292,8 +292,8 @@ impl Observer<Wrapped<Forwarder, Attacker>> for Watch {
         &mut self,
         _: Instant,
         node: NodeId,
-        protocol: &Wrapped<Forwarder, Attacker>,
-        _: &mut Reply<Wrapped<Forwarder, Attacker>>,
+        protocol: &Wrapped<Forwarder>,
+        _: &mut Reply<Wrapped<Forwarder>>,
     ) {
         if node == FIRST {
             let pending = protocol.node().pending();

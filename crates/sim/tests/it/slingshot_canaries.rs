@@ -274,7 +274,7 @@ fn flipped(payload: &Payload) -> Payload {
     Payload::from(bytes)
 }
 
-fn sabotaged(config: &Config, bug: Option<Bug>) -> Wrapped<Slingshot, Sabotage> {
+fn sabotaged(config: &Config, bug: Option<Bug>) -> Wrapped<Slingshot> {
     let wide = config.clone().with_parked_max(1024);
     let own = if bug == Some(Bug::ParkMore) { &wide } else { config };
     Wrapped::new(Slingshot::new(own), bug.map(Sabotage::new))

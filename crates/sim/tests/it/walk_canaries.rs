@@ -261,7 +261,7 @@ fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {
     let (_, owners, _) = scenario.world();
     let make = |node: NodeId, config: Config, part: Part| {
         let Some(bug) = bug else {
-            return Wrapped::new(Server::new(config, part).expect("possible"), None);
+            return Wrapped::alone(Server::new(config, part).expect("possible"));
         };
         let part = match bug {
             Bug::OtherEdge => {

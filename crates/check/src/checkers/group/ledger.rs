@@ -68,7 +68,7 @@ rules! {
 
 /// A protocol in which a [`Group`] can be found: itself, or what wraps it.
 pub trait Host:
-    Protocol<Message = Message, Command = Command, Event = Event, Shared = Config>
+    Protocol<Message = Message, Command = Command, Event = Event, Shared = Config> + 'static
 {
     /// The node's part in the group.
     fn group(&self) -> &Group;

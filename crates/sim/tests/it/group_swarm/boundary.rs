@@ -190,7 +190,7 @@ impl<P: Host> Tamper<P> for Stopping {
 }
 
 /// A node that may stop.
-type Node<P> = Wrapped<P, Stopping>;
+type Node<P> = Wrapped<P>;
 
 /// The part of it that stops it.
 fn stopping<P: Host>(node: &Node<P>) -> &Stopping {

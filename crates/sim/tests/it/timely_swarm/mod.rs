@@ -10,7 +10,7 @@ use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_check::checkers::gossip::GossipLedger;
 use paceline_check::checkers::timely::TimelyLedger;
 use paceline_check::swarm::Options;
-use paceline_check::{Swarm, Tamper, Wrapped};
+use paceline_check::{Swarm, Wrapped};
 use paceline_proto::core::{
     GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Protocol, Rng, View,
 };
@@ -124,9 +124,9 @@ impl Scenario {
     }
 
     /// Runs the scenario with such members of gossip, and checks its own rules as well.
-    pub fn run_gossip<T: Tamper<gossip::Gossip>>(
+    pub fn run_gossip(
         &self,
-        make: impl Fn(&gossip::Config) -> Wrapped<gossip::Gossip, T>,
+        make: impl Fn(&gossip::Config) -> Wrapped<gossip::Gossip>,
     ) -> Result<Outcome, String> {
         let mut rng = Rng::new(self.seed, 0x9055);
         let config = gossip::Config::new(self.config.clone())
@@ -146,15 +146,15 @@ impl Scenario {
         }
     }
 
-    fn run_checked<P, T: Tamper<P>>(
+    fn run_checked<P>(
         &self,
         shared: P::Shared,
-        make: impl Fn(&P::Shared) -> Wrapped<P, T>,
+        make: impl Fn(&P::Shared) -> Wrapped<P>,
         missing: impl Fn(&P) -> usize,
-        also: &mut impl Observer<Wrapped<P, T>>,
+        also: &mut impl Observer<Wrapped<P>>,
     ) -> Result<Outcome, String>
     where
-        P: Protocol<Command = Command, Event = Event>,
+        P: Protocol<Command = Command, Event = Event> + 'static,
         P::Shared: Clone,
         P::Message: paceline_proto::core::Wire,
     {
