@@ -2,13 +2,13 @@
 
 use std::io::BufRead;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use paceline::{
     BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId, View,
 };
 use serde::Serialize;
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use super::topology::{self, Choice};
@@ -262,9 +262,25 @@ pub async fn leave(group: Group, mut events: Events) {
 }
 
 /// The runtime of one member: one thread.
+pub struct Runtime(tokio::runtime::Runtime);
+
 pub fn runtime() -> Result<Runtime, CliError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+    built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+}
+
+impl Runtime {
+    /// Runs the runtime until the future is done. tokio's scheduler is compiled once, not for each
+    /// command's future.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let mut output = None;
+        {
+            let whole = pin!(async { output = Some(future.await) });
+            let whole: Pin<&mut dyn Future<Output = ()>> = whole;
+            self.0.block_on(whole);
+        }
+        output.expect("block_on returns when the future is done")
+    }
 }
 
 /// Returns when the user asks to stop, or when standard output is closed.

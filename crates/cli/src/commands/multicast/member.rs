@@ -6,11 +6,10 @@ use paceline::Multicast;
 use paceline::multicast::{Event, Events, How, Packet};
 use paceline::net::{Multicast as IpMulticast, MulticastUse};
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
 use super::repairs::Repairs;
 use crate::commands::member::{
-    HostArgs, LEAVE_WITHIN, ViewLine, describe_view, explain, explain_host, unless_stopped,
+    HostArgs, LEAVE_WITHIN, Runtime, ViewLine, describe_view, explain, explain_host, unless_stopped,
 };
 use crate::content::text_or_base64;
 use crate::error::CliError;
