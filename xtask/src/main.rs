@@ -9,6 +9,7 @@ mod count;
 mod digests;
 mod modules;
 mod peers;
+mod programs;
 mod setup;
 mod shell;
 mod spelling;

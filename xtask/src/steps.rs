@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::chosen::{Choice, Named};
 use crate::shell::{answers, cargo};
-use crate::tally::{Tally, run_tests_and};
-use crate::{peers, setup, spelling, supply, table, tidy};
+use crate::tally::Tally;
+use crate::{peers, programs, setup, spelling, supply, table, tidy};
 
 /// A step that a change must pass.
 pub struct Step {
@@ -96,7 +96,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tests",
-        what: "cargo test --release --workspace",
+        what: "the tests of cargo test --release --workspace, two programs at a time",
         budget_s: 900,
         run: Run::Tests,
     },
@@ -211,7 +211,7 @@ impl Beside {
 
     /// The next of them, when it is done.
     fn next(&mut self) -> Done {
-        // The tests may have ended before one of them said a word.
+        // The tests may not have begun: they do not compile.
         self.start();
         let Beside::Running(results) = self else { unreachable!("it has been started") };
         results.recv().expect("as many are done as were to be done")
@@ -237,14 +237,12 @@ fn succeeded(arguments: &[&str], status: std::io::Result<ExitStatus>) -> Tally {
 
 /// All tests. `begun` is called when the first of them runs.
 fn tests(begun: impl FnOnce()) -> Tally {
-    let mut command = cargo(&["test", "--release", "--workspace", "--no-fail-fast"]);
     let peer = &peers::PYTHON_NDN;
+    let mut variables = Vec::new();
     // Without it its tests skip, and the step `peers` has failed.
     match peer.venv.interpreter() {
-        Ok(interpreter) => {
-            command.env(peer.variable, interpreter);
-        }
+        Ok(interpreter) => variables.push((peer.variable, interpreter.into())),
         Err(error) => println!("{error}"),
     }
-    run_tests_and(command, begun)
+    programs::run_all(&variables, begun)
 }

@@ -45,12 +45,7 @@ impl Outcome {
 }
 
 /// Runs a `cargo test`, passes on what it prints, and adds up the result lines.
-pub fn run_tests(command: Command) -> Tally {
-    run_tests_and(command, || ())
-}
-
-/// The same; and `begun` is called when the first of them runs.
-pub fn run_tests_and(mut command: Command, begun: impl FnOnce()) -> Tally {
+pub fn run_tests(mut command: Command) -> Tally {
     let mut child = match command.stdout(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -59,12 +54,8 @@ pub fn run_tests_and(mut command: Command, begun: impl FnOnce()) -> Tally {
         }
     };
     let output = child.stdout.take().expect("standard output was piped");
-    let (mut total, mut begun) = (Tally::default(), Some(begun));
+    let mut total = Tally::default();
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-        // Cargo itself speaks on standard error.
-        if let Some(begun) = begun.take() {
-            begun();
-        }
         let line = String::from_utf8_lossy(&line);
         println!("{line}");
         total.add(result_line(&line).unwrap_or_default());
@@ -78,7 +69,7 @@ pub fn run_tests_and(mut command: Command, begun: impl FnOnce()) -> Tally {
 }
 
 /// Reads `test result: ok. 7 passed; 0 failed; 1 ignored; ..`.
-fn result_line(line: &str) -> Option<Tally> {
+pub fn result_line(line: &str) -> Option<Tally> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let count = |word: &str| {
         let part = counts.split("; ").find_map(|part| part.strip_suffix(word))?;

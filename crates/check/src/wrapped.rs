@@ -67,8 +67,8 @@ pub trait Tamper<P: Protocol>: Any {
 /// A node with something around it that tampers with what goes in and what comes out; or a node
 /// that is left alone.
 ///
-/// What tampers is no parameter of the type, so that the simulator of a wrapped protocol is compiled
-/// once, not for each kind of bug, stranger or rogue.
+/// What tampers is no parameter of the type, so that the simulator of a wrapped protocol is
+/// compiled once, not for each kind of bug, stranger or rogue.
 pub struct Wrapped<P: Protocol> {
     node: P,
     tamper: Option<Box<dyn Tamper<P>>>,

@@ -1,0 +1,190 @@
+//! All tests of the workspace: test programs two at a time, then the examples in the docs.
+//!
+//! `cargo test` runs one program after the other. Those that exchange messages wait for timers most
+//! of the time, those that simulate never do: side by side they take little more than the longer.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::shell::cargo;
+use crate::tally::{Tally, result_line, run_tests};
+
+/// Test programs that run at the same time.
+const SIDE_BY_SIDE: usize = 2;
+/// The package of the program that takes longest: it begins first.
+const LONGEST: &str = "paceline-sim";
+
+const TEST: &[&str] = &["test", "--release", "--workspace"];
+
+/// A program that cargo built of tests.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    /// What cargo calls it: package, kind and name of the target.
+    title: String,
+    executable: PathBuf,
+    /// Where cargo runs it: the folder of its package.
+    folder: PathBuf,
+}
+
+/// Runs all tests, with these variables besides those of this process. `begun` is called before the
+/// first of them.
+pub fn run_all(variables: &[(&str, OsString)], begun: impl FnOnce()) -> Tally {
+    let programs = match built() {
+        Ok(programs) => programs,
+        Err(why) => {
+            println!("{why}");
+            return Tally::one(false);
+        }
+    };
+    begun();
+    let waiting = Mutex::new(programs.into_iter());
+    let total = Mutex::new(Tally::default());
+    let work = || {
+        loop {
+            let next = waiting.lock().expect("no panic under the lock").next();
+            let Some(program) = next else { return };
+            let tally = program.run(variables);
+            total.lock().expect("no panic under the lock").add(tally);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(work);
+        }
+    });
+    let mut total = total.into_inner().expect("no panic under the lock");
+    let mut docs = cargo(TEST);
+    docs.args(["--doc", "--no-fail-fast"]);
+    total.add(run_tests(docs));
+    total
+}
+
+impl Program {
+    /// Runs it, and prints at the end what it printed.
+    fn run(&self, variables: &[(&str, OsString)]) -> Tally {
+        println!("-- {}", self.title);
+        let started = Instant::now();
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.envs(variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
+        let output = match captured(command) {
+            Ok(output) => output,
+            Err(error) => {
+                println!("cannot run {}: {error}", self.executable.display());
+                return Tally::one(false);
+            }
+        };
+        let mut tally = Tally::default();
+        output.text.lines().filter_map(result_line).for_each(|line| tally.add(line));
+        if !output.succeeded && tally.failed == 0 {
+            // It died without a word.
+            tally.failed = 1;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        // One call, so that what the other program prints does not come between.
+        println!("{}-- {}: {seconds:.1} s\n", output.text, self.title);
+        tally
+    }
+}
+
+/// What a program printed, on standard output and standard error in the order of its lines.
+struct Captured {
+    text: String,
+    succeeded: bool,
+}
+
+fn captured(mut command: Command) -> io::Result<Captured> {
+    let (mut read, write) = io::pipe()?;
+    let mut child = command.stdout(write.try_clone()?).stderr(write).spawn()?;
+    // The text ends when the program has ended and the command has dropped its writing ends.
+    drop(command);
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut read, &mut text)?;
+    let succeeded = child.wait()?.success();
+    Ok(Captured { text: String::from_utf8_lossy(&text).into_owned(), succeeded })
+}
+
+/// The test programs, the longest first. Builds what is not built.
+fn built() -> Result<Vec<Program>, String> {
+    let mut command = cargo(TEST);
+    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cannot run cargo test: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not compile".to_owned());
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
+    programs.sort_by_key(|program| !program.title.starts_with(LONGEST));
+    Ok(programs)
+}
+
+/// Reads one of cargo's messages, if it says that a test program is built.
+fn program(message: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let executable = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
+    // Of `path+file:///work/crates/sim#paceline-sim@0.1.0`, or `..#0.1.0` if the folder says it.
+    let id = message["package_id"].as_str()?.split_once('#')?.1;
+    let package = match id.split_once('@') {
+        Some((name, _)) => name,
+        None => folder.file_name()?.to_str()?,
+    };
+    let target = &message["target"];
+    let kind = target["kind"][0].as_str()?;
+    let title = format!("{package}, {kind} {}", target["name"].as_str()?);
+    Some(Program { title, executable, folder })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUILT: &str = r#"{"reason":"compiler-artifact",
+        "package_id":"path+file:///w/crates/sim#paceline-sim@0.1.0",
+        "manifest_path":"/w/crates/sim/Cargo.toml","target":{"kind":["test"],"name":"it"},
+        "profile":{"test":true},"executable":"/w/target/release/deps/it-1"}"#;
+
+    #[test]
+    fn test_programs_are_read_from_messages_of_cargo_and_others_are_not() {
+        let one_line = BUILT.replace('\n', "");
+        let expected = Program {
+            title: "paceline-sim, test it".to_owned(),
+            executable: "/w/target/release/deps/it-1".into(),
+            folder: "/w/crates/sim".into(),
+        };
+        assert_eq!(program(&one_line), Some(expected));
+        let named_by_folder = one_line.replace("#paceline-sim@0.1.0", "#0.1.0");
+        assert_eq!(program(&named_by_folder).map(|it| it.title), Some("sim, test it".to_owned()));
+        for (from, to) in [
+            (r#""test":true"#, r#""test":false"#),
+            (r#""/w/target/release/deps/it-1""#, "null"),
+            ("compiler-artifact", "build-finished"),
+        ] {
+            assert_eq!(program(&one_line.replace(from, to)), None, "{to}");
+        }
+        assert_eq!(program("not a message"), None);
+    }
+
+    #[test]
+    fn a_program_that_fails_without_a_result_counts_as_one_failure() {
+        let run = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            captured(command).unwrap()
+        };
+        let output = run("echo one; echo two >&2; exit 3");
+        assert_eq!((output.text.as_str(), output.succeeded), ("one\ntwo\n", false));
+        assert!(run("true").succeeded);
+    }
+}
