@@ -16,12 +16,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Opens the room at this address, or joins it through a seed.
-async fn enter(bind: &str, seed: Option<&str>) -> Result<(Group, Events)> {
+/// Opens the room at this address, or joins it through a peer.
+async fn enter(bind: &str, peer: Option<&str>) -> Result<(Group, Events)> {
     let room = Host::builder("chat").bind(bind.parse()?).start()?.group("lobby");
-    Ok(match seed {
+    Ok(match peer {
         None => room.bootstrap().await?,
-        Some(seed) => room.join([seed]).await?,
+        Some(peer) => room.join([peer]).await?,
     })
 }
 
@@ -34,8 +34,8 @@ async fn say(group: Group) -> Result<()> {
     Ok(group.leave()?)
 }
 
-async fn talk(bind: &str, seed: Option<&str>) -> Result<()> {
-    let (group, mut events) = enter(bind, seed).await?;
+async fn talk(bind: &str, peer: Option<&str>) -> Result<()> {
+    let (group, mut events) = enter(bind, peer).await?;
     // Beside the reading, not within it: a sender may wait for credit, which all members give by
     // reading, this one too.
     let saying = say(group);
@@ -62,9 +62,9 @@ async fn talk(bind: &str, seed: Option<&str>) -> Result<()> {
 /// Three guests; the last one leaves.
 async fn rehearse() -> Result<()> {
     let (host, mut host_hears) = enter("127.0.0.1:0", None).await?;
-    let seed = host.local_addr().to_string();
-    let (guest, _guest_hears) = enter("127.0.0.1:0", Some(&seed)).await?;
-    let (late, mut late_hears) = enter("127.0.0.1:0", Some(&seed)).await?;
+    let peer = host.local_addr().to_string();
+    let (guest, _guest_hears) = enter("127.0.0.1:0", Some(&peer)).await?;
+    let (late, mut late_hears) = enter("127.0.0.1:0", Some(&peer)).await?;
     host.broadcast("welcome").await?;
     assert_eq!(late_hears.delivery().await.expect("it is in the room").payload, "welcome");
     assert_eq!(host_hears.delivery().await.expect("its own").payload, "welcome");

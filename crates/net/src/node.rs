@@ -168,8 +168,8 @@ impl<P: Hosted> Node<P> {
     ///
     /// # Errors
     /// If the node has stopped.
-    pub fn seek(&self, seeds: Vec<SocketAddr>) -> Result<(), Closed> {
-        self.order(Order::Seeds(seeds))
+    pub fn seek(&self, addresses: Vec<SocketAddr>) -> Result<(), Closed> {
+        self.order(Order::Seek(addresses))
     }
 
     /// Changes what the node emulates, from its next turn on.

@@ -8,12 +8,12 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::group::Refusal;
 use thiserror::Error;
 
-/// A seed is no address, or its name is not known.
+/// A peer is no address, or its name is not known.
 #[derive(Debug, Error)]
-#[error("seed `{seed}` cannot be resolved: {source}; expected HOST:PORT")]
-pub struct UnresolvedSeed {
-    /// The seed.
-    pub seed: String,
+#[error("peer `{peer}` cannot be resolved: {source}; expected HOST:PORT")]
+pub struct UnresolvedPeer {
+    /// The peer.
+    pub peer: String,
     /// Why.
     pub source: io::Error,
 }
@@ -27,20 +27,20 @@ pub enum JoinError {
     /// The node could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// No seed was given.
-    #[error("no seed: name a member, or create the group with `bootstrap`")]
-    NoSeed,
-    /// A seed is no address, or its name is not known.
+    /// No peer was given.
+    #[error("no peer: name a member, or create the group with `bootstrap`")]
+    NoPeer,
+    /// A peer is no address, or its name is not known.
     #[error(transparent)]
-    Unresolved(#[from] UnresolvedSeed),
+    Unresolved(#[from] UnresolvedPeer),
     /// No member answered in time.
     #[error(
-        "no member of the group answered at {seeds} within {within:?}: is one running there, with \
+        "no member of the group answered at {peers} within {within:?}: is one running there, with \
          the same cluster and group name?"
     )]
     Unanswered {
-        /// The seeds.
-        seeds: String,
+        /// The peers.
+        peers: String,
         /// How long was waited.
         within: Duration,
     },

@@ -1,4 +1,4 @@
-//! How a host starts a service, and enters it by asking seeds.
+//! How a host starts a service, and enters it by asking peers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use paceline_net::{Events, Hosted, Node, Roster, StartError};
 use paceline_proto::core::{MembershipCommand, NodeId};
 
 use crate::Host;
-use crate::join_error::{JoinError, UnresolvedSeed};
+use crate::join_error::{JoinError, UnresolvedPeer};
 use crate::member::MemberHandle;
 use crate::reader::{Reader, Report};
 
 /// The members to ask.
 #[derive(Default)]
-pub(crate) struct Seeds {
+pub(crate) struct Peers {
     names: Vec<String>,
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-impl Seeds {
-    /// Resolves the names of seeds (`host:port`), each to all its addresses; `no_seed` if there is
+impl Peers {
+    /// Resolves the names of peers (`host:port`), each to all its addresses; `no_peer` if there is
     /// none.
-    pub(crate) async fn resolve<E: From<UnresolvedSeed>>(
+    pub(crate) async fn resolve<E: From<UnresolvedPeer>>(
         names: impl IntoIterator<Item = impl AsRef<str>>,
-        no_seed: E,
-    ) -> Result<Seeds, E> {
+        no_peer: E,
+    ) -> Result<Peers, E> {
         let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         if names.is_empty() {
-            return Err(no_seed);
+            return Err(no_peer);
         }
         let mut addresses = Vec::new();
         for name in &names {
-            let unresolved = |source| UnresolvedSeed { seed: name.clone(), source };
+            let unresolved = |source| UnresolvedPeer { peer: name.clone(), source };
             addresses.extend(tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?);
         }
-        Ok(Seeds { names, addresses })
+        Ok(Peers { names, addresses })
     }
 
     /// The names in one line.
@@ -86,11 +86,11 @@ impl Joining {
         bound.start(roster, protocol, Arc::new(shared))
     }
 
-    /// Starts a member and founds its group, or joins it if there are seeds. Returns once it is in
+    /// Starts a member and founds its group, or joins it if there are peers. Returns once it is in
     /// a view, which is the first event.
     pub(crate) async fn enter<P, R>(
         self,
-        seeds: Option<Seeds>,
+        peers: Option<Peers>,
         protocol: P,
         shared: P::Shared,
         report: impl FnOnce(Node<P>) -> R,
@@ -104,16 +104,16 @@ impl Joining {
         let member = MemberHandle::new(node, id);
         let node = member.node();
         let mut reader = Reader::new(events, member.standing().clone(), report(node.clone()));
-        let listed = match seeds {
+        let listed = match peers {
             None => {
                 node.command(MembershipCommand::Bootstrap { address }.into())?;
                 "this node".to_owned()
             }
-            Some(seeds) => {
-                let join = MembershipCommand::Join { address, seeds: Vec::new() };
+            Some(peers) => {
+                let join = MembershipCommand::Join { address, peers: Vec::new() };
                 node.command(join.into())?;
-                let listed = seeds.listed();
-                node.seek(seeds.addresses)?;
+                let listed = peers.listed();
+                node.seek(peers.addresses)?;
                 listed
             }
         };

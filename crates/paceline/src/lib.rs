@@ -119,7 +119,7 @@ pub use group::{
     SendError, Sent, TryBroadcastError, TrySendError,
 };
 pub use host::{Host, HostBuilder, HostError};
-pub use join_error::{JoinError, UnresolvedSeed};
+pub use join_error::{JoinError, UnresolvedPeer};
 pub use member::MemberHandle;
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
 pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};

@@ -89,7 +89,7 @@ impl<R: Report> Reader<R> {
         &mut self,
         node: &Node<R::Protocol>,
         within: Duration,
-        seeds: &str,
+        peers: &str,
     ) -> Result<(), JoinError> {
         let mut refusal = None;
         match tokio::time::timeout(within, self.await_view(&mut refusal)).await {
@@ -106,7 +106,7 @@ impl<R: Report> Reader<R> {
                 Err(match refusal {
                     None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
                     Some(refusal) => JoinError::Refused { refusal },
-                    None => JoinError::Unanswered { seeds: seeds.to_owned(), within },
+                    None => JoinError::Unanswered { peers: peers.to_owned(), within },
                 })
             }
         }

@@ -52,9 +52,9 @@ async fn visits(hosts: &[Dht], ids: std::ops::Range<u32>) {
             .by_ref()
             .take(AT_ONCE as usize)
             .map(|id| {
-                let seed = hosts[id as usize % hosts.len()].local_addr().to_string();
+                let peer = hosts[id as usize % hosts.len()].local_addr().to_string();
                 tokio::spawn(async move {
-                    let client = builder(id).visit([seed]).await.unwrap();
+                    let client = builder(id).visit([peer]).await.unwrap();
                     let mut values = client.get_all((0..KEYS).map(key));
                     let mut read = 0;
                     while let Some(result) = values.next().await {
@@ -94,8 +94,8 @@ async fn a_thousand_clients_that_read_in_bulk_leave_nothing_behind_but_their_nam
     const NAME_BYTES_MAX: usize = 12 << 10;
     let mut hosts = vec![builder(0).bootstrap().await.unwrap()];
     for id in 1..3 {
-        let seed = hosts[0].local_addr().to_string();
-        hosts.push(builder(id).join([seed]).await.unwrap());
+        let peer = hosts[0].local_addr().to_string();
+        hosts.push(builder(id).join([peer]).await.unwrap());
     }
     for number in 0..KEYS {
         hosts[0].put(key(number), vec![7; VALUE_BYTES]).await.unwrap();

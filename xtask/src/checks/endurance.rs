@@ -118,15 +118,15 @@ impl Cluster {
         let [group, table, multicast, face, serve] = [0, 3, 6, 9, 10].map(|place| self.at(place));
         for place in 0..3 {
             let bind = self.at(place);
-            let how = if place == 0 { "--bootstrap" } else { "--seed" };
-            let seed = if place == 0 { None } else { Some(group.as_str()) };
+            let how = if place == 0 { "--bootstrap" } else { "--peer" };
+            let peer = if place == 0 { None } else { Some(group.as_str()) };
             let mut arguments = vec!["broadcast", "--bind", &bind, how];
-            arguments.extend(seed);
+            arguments.extend(peer);
             self.spawn("member of a group", &arguments, (place == 1).then_some(BROADCASTS_PER_S))?;
         }
         for place in 3..6 {
             let bind = self.at(place);
-            let how = if place == 3 { "--bootstrap" } else { "--seed" };
+            let how = if place == 3 { "--bootstrap" } else { "--peer" };
             let mut arguments = vec!["node", "--service", "dht", "--bind", &bind, how];
             arguments.extend((place > 3).then_some(table.as_str()));
             self.spawn("host of a table", &arguments, None)?;
@@ -134,7 +134,7 @@ impl Cluster {
         for (place, id) in [(6, "1"), (7, "2"), (8, "3")] {
             let bind = self.at(place);
             let what = if place == 8 { "send" } else { "recv" };
-            let how = if place == 6 { "--bootstrap" } else { "--seed" };
+            let how = if place == 6 { "--bootstrap" } else { "--peer" };
             let mut arguments = vec!["multicast", what, "--bind", &bind, "--id", id, how];
             arguments.extend((place > 6).then_some(multicast.as_str()));
             let rate = (what == "send").then_some(100);
@@ -189,7 +189,7 @@ impl Cluster {
     fn load(&mut self, total: Duration) -> Result<Done, String> {
         let (table, walks) = (self.at(3), format!("{},{}", self.at(11), self.at(12)));
         let face = format!("udp://{}", self.at(9));
-        self.client(&["dht", "load", "entries.csv", "--seed", &table])?;
+        self.client(&["dht", "load", "entries.csv", "--peer", &table])?;
         let (began, mut done, mut sampled) = (Instant::now(), Done::default(), Duration::ZERO);
         while began.elapsed() < total {
             let elapsed = began.elapsed();
@@ -202,7 +202,7 @@ impl Cluster {
             // Nor is there ever more at once than there was then: what a peak takes is kept.
             let at_once = if elapsed < WARM_UP { 2 } else { 1 };
             if done.clients < due(CLIENTS) {
-                self.clients(&["dht", "get", "--keys-from", "keys", "--seed", &table], at_once)?;
+                self.clients(&["dht", "get", "--keys-from", "keys", "--peer", &table], at_once)?;
                 done.clients += at_once;
             } else if done.fetches < due_warm(CLIENTS / 4) {
                 self.client(&["fetch", "/files/four", "--out", "four", "--face", &face])?;

@@ -35,20 +35,20 @@ pub struct Member {
 }
 
 impl Member {
-    /// Starts it in the namespace of this node; without seeds it founds the group.
+    /// Starts it in the namespace of this node; without peers it founds the group.
     pub fn start(
         lab: &NetworkLab,
         node: usize,
         id: u32,
-        seeds: &[String],
+        peers: &[String],
     ) -> Result<Member, String> {
         let mut command = Command::new(Build::Release.binary()?);
         command.args(["broadcast", "--json", "--insecure-plaintext", "--join-within", "20"]);
         command.args(["--id", &id.to_string()]);
         command.args(["--bind", &format!("{}:7946", lab.address(node))]);
-        match seeds {
+        match peers {
             [] => command.arg("--bootstrap"),
-            seeds => command.args(["--seed", &seeds.join(",")]),
+            peers => command.args(["--peer", &peers.join(",")]),
         };
         let mut inside = lab.command_in(node, command);
         inside.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

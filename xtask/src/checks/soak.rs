@@ -99,7 +99,7 @@ fn at_rest(nodes: &mut Vec<Child>, rest: Duration) -> Result<(f64, f64), String>
     let port = free_ports(1)?;
     let first = format!("127.0.0.1:{port}");
     for node in 0..AT_REST {
-        let how: &[&str] = if node == 0 { &["--bootstrap", "--bind"] } else { &["--seed"] };
+        let how: &[&str] = if node == 0 { &["--bootstrap", "--bind"] } else { &["--peer"] };
         let spawned = Command::new(Build::Release.binary()?)
             .args(["node", "--json"])
             .args(how)

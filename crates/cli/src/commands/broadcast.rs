@@ -35,8 +35,8 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples, one in each terminal:
   paceline broadcast --bootstrap --bind 127.0.0.1:7001 --id 1
-  paceline broadcast --seed 127.0.0.1:7001 --id 2
-  paceline broadcast --seed 127.0.0.1:7001 --id 3
+  paceline broadcast --peer 127.0.0.1:7001 --id 2
+  paceline broadcast --peer 127.0.0.1:7001 --id 3
 
 With --json a delivery is a JSON document in a line: {\"origin\":1,\"seq\":4,\"text\":\"hello\"},
 and so is a view: {\"view\":3,\"members\":[1,2,3]}. A message that is not UTF-8 is in base64

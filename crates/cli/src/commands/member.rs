@@ -1,5 +1,6 @@
 //! Shared code of `node` and `broadcast`: joining a group.
 
+use std::convert::Infallible;
 use std::io::BufRead;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -22,7 +23,7 @@ pub const LINES_AHEAD: usize = 16;
 pub const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
 /// What to do about a node that knows of no member.
-const NO_MEMBER: &str = "no member to ask: pass --seed HOST:PORT to join a group, or --bootstrap \
+const NO_MEMBER: &str = "no member to ask: pass --peer HOST:PORT to join a group, or --bootstrap \
                          to create a new one";
 
 /// Which host of what, and where.
@@ -32,12 +33,15 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
     pub group: String,
 
-    /// A member to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS, unless --bootstrap]
-    #[arg(long = "seed", value_name = "HOST:PORT", value_delimiter = ',')]
-    pub seeds: Vec<String>,
+    /// A member to ask, HOST:PORT; may be repeated [env: PACELINE_PEERS, unless --bootstrap]
+    #[arg(long = "peer", value_name = "HOST:PORT", value_delimiter = ',')]
+    pub peers: Vec<String>,
+
+    #[command(flatten)]
+    former: FormerSeed,
 
     /// Create the group. Use only for the very first member, and after all members were lost
-    #[arg(long, conflicts_with = "seeds")]
+    #[arg(long, conflicts_with = "peers")]
     pub bootstrap: bool,
 
     /// The address to listen on, by TCP and UDP
@@ -72,6 +76,17 @@ pub struct HostArgs {
     insecure_plaintext: bool,
 }
 
+/// `--seed HOST:PORT`, as `--peer` was called.
+#[derive(Clone, Debug, clap::Args)]
+pub struct FormerSeed {
+    #[arg(long, hide = true, value_name = "HOST:PORT", value_parser = former_seed)]
+    seed: Option<Infallible>,
+}
+
+fn former_seed(_: &str) -> Result<Infallible, &'static str> {
+    Err("the option is `--peer` now, and a seed is the root of random numbers")
+}
+
 /// Which member of which group, and where.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -95,13 +110,14 @@ impl Args {
     /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let host = &self.host;
+        let peers = host.peers()?;
         let mut group = host.builder().start().map_err(explain_host)?.group(&host.group);
         group = group.within(host.join_within);
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
         let joined = runtime.block_on(unless_stopped(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
+            if host.bootstrap { group.bootstrap().await } else { group.join(peers).await }
         }));
         let (group, events) = joined?.map_err(explain)?;
         Ok(Member { group, events })
@@ -110,8 +126,8 @@ impl Args {
 
 impl HostArgs {
     /// The members to ask: as stated, or else those of the environment.
-    pub fn seeds(&self) -> Vec<String> {
-        seeds_or_environment(&self.seeds)
+    pub fn peers(&self) -> Result<Vec<String>, CliError> {
+        if self.bootstrap { Ok(Vec::new()) } else { peers_or_environment(&self.peers) }
     }
 
     /// The same for a server that keeps its node number across restarts: the number is a hash of
@@ -164,17 +180,22 @@ impl HostArgs {
     }
 }
 
-/// These seeds, or if there are none those of `PACELINE_SEEDS`.
+/// These peers, or if there are none those of `PACELINE_PEERS`.
 ///
 /// Not an environment variable of the argument: a variable that is set for one command must not
 /// conflict with `--bootstrap` of another.
-pub fn seeds_or_environment(seeds: &[String]) -> Vec<String> {
-    if !seeds.is_empty() {
-        return seeds.to_vec();
+pub fn peers_or_environment(peers: &[String]) -> Result<Vec<String>, CliError> {
+    if !peers.is_empty() {
+        return Ok(peers.to_vec());
     }
-    let variable = std::env::var("PACELINE_SEEDS").unwrap_or_default();
+    let Ok(variable) = std::env::var("PACELINE_PEERS") else {
+        return match std::env::var_os("PACELINE_SEEDS") {
+            Some(_) => Err(CliError::Input("PACELINE_SEEDS is PACELINE_PEERS now".to_owned())),
+            None => Ok(Vec::new()),
+        };
+    };
     let words = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
-    words.map(str::to_owned).collect()
+    Ok(words.map(str::to_owned).collect())
 }
 
 /// Why a host did not start.
@@ -186,7 +207,7 @@ pub fn explain_host(error: HostError) -> CliError {
 pub fn explain(error: JoinError) -> CliError {
     match error {
         JoinError::Closed => CliError::Failed(error.to_string()),
-        JoinError::NoSeed => CliError::Input(NO_MEMBER.to_owned()),
+        JoinError::NoPeer => CliError::Input(NO_MEMBER.to_owned()),
         error => CliError::Input(error.to_string()),
     }
 }

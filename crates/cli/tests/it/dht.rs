@@ -13,7 +13,7 @@ use support::{Place, free_ports};
 struct Table {
     place: Place,
     state: String,
-    seed: String,
+    peer: String,
 }
 
 impl Table {
@@ -21,7 +21,7 @@ impl Table {
         let place = Place::new();
         let port = free_ports(hosts);
         let state = place.path().join("state").display().to_string();
-        let table = Table { place, state, seed: format!("127.0.0.1:{port}") };
+        let table = Table { place, state, peer: format!("127.0.0.1:{port}") };
         let (hosts, port) = (hosts.to_string(), port.to_string());
         let arguments =
             ["up", "-n", &hosts, "--service", "dht", "--port", &port, "--state", &table.state];
@@ -33,7 +33,7 @@ impl Table {
     }
 
     fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
-        [&["dht"], arguments, &["--seed", &self.seed]].concat()
+        [&["dht"], arguments, &["--peer", &self.peer]].concat()
     }
 
     fn run(&self, arguments: &[&str], status: i32) -> (String, String) {
@@ -183,7 +183,7 @@ fn outcomes_and_dumps_are_not_written_through_a_symbolic_link() {
     place.write("victim", "precious");
     place.write("few.csv", "a,1\n");
     std::os::unix::fs::symlink("victim", place.path().join("out.csv")).unwrap();
-    let load = ["dht", "load", "few.csv", "--outcomes", "out.csv", "--seed", "127.0.0.1:1"];
+    let load = ["dht", "load", "few.csv", "--outcomes", "out.csv", "--peer", "127.0.0.1:1"];
     let said = place.error(&load, 1);
     assert!(said.contains("out.csv") && said.contains("symbolic link"), "{said}");
     // The name under which a dump is written first.
@@ -205,11 +205,11 @@ fn outcomes_and_dumps_are_not_written_through_a_symbolic_link() {
 fn a_seed_that_leads_nowhere_and_knobs_out_of_range_are_input_errors() {
     let place = Place::new();
     let nowhere = format!("127.0.0.1:{}", free_ports(1));
-    let asked = ["dht", "get", "k", "--seed", &nowhere, "--join-within", "0.5"];
+    let asked = ["dht", "get", "k", "--peer", &nowhere, "--join-within", "0.5"];
     let said = place.error(&asked, 2);
     assert!(said.contains(&nowhere) && said.contains("is one running"), "{said}");
-    assert!(place.error(&["dht", "get", "k"], 2).contains("--seed HOST:PORT"));
-    let said = place.error(&["dht", "get", "k", "--seed", &nowhere, "--algorithm", "can"], 2);
+    assert!(place.error(&["dht", "get", "k"], 2).contains("--peer HOST:PORT"));
+    let said = place.error(&["dht", "get", "k", "--peer", &nowhere, "--algorithm", "can"], 2);
     assert!(said.contains("chord, koorde"), "{said}");
     let state = place.path().join("state").display().to_string();
     assert!(place.error(&["dht", "stat", "--state", &state], 2).contains("no host"));
@@ -222,7 +222,7 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     let place = Place::new();
     let (port, state) = (free_ports(2).to_string(), place.path().join("state"));
     let state = state.display().to_string();
-    let seed = format!("127.0.0.1:{port}");
+    let peer = format!("127.0.0.1:{port}");
     let up = |place: &Place| {
         let place_of = ["up", "-n", "2", "--service", "dht", "--durable", "files"];
         let ran = place.run(&[&place_of[..], &["--port", &port, "--state", &state]].concat());
@@ -230,8 +230,8 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     };
     up(&place);
     place.write("few.csv", "a,1\nb,2\nc,3\n");
-    assert_eq!(place.run(&["dht", "load", "few.csv", "--seed", &seed]).status, 0);
-    assert_eq!(place.run(&["dht", "remove", "b", "--seed", &seed]).status, 0);
+    assert_eq!(place.run(&["dht", "load", "few.csv", "--peer", &peer]).status, 0);
+    assert_eq!(place.run(&["dht", "remove", "b", "--peer", &peer]).status, 0);
     let said = place.error(&["up", "-n", "2", "--port", &port, "--state", &state], 2);
     assert!(said.contains("another service"), "{said}");
     let list = fs::read_to_string(place.path().join("state/paceline/nodes.json")).unwrap();
@@ -248,8 +248,8 @@ fn durable_hosts_come_back_with_what_they_held_and_their_files_can_be_dumped() {
     lines.sort_unstable();
     assert_eq!(lines, ["a,1", "c,3"], "{}", dumped.stderr);
     up(&place);
-    assert_eq!(place.run(&["dht", "get", "c", "--seed", &seed]).stdout, "3");
-    assert_eq!(place.run(&["dht", "get", "b", "--seed", &seed]).status, 1);
+    assert_eq!(place.run(&["dht", "get", "c", "--peer", &peer]).stdout, "3");
+    assert_eq!(place.run(&["dht", "get", "b", "--peer", &peer]).status, 1);
     let (_, stats) = place.json(&["dht", "stat", "--state", &state]);
     assert_eq!(stats.as_array().unwrap().len(), 2);
     assert_eq!(place.run(&["down", "--state", &state]).status, 0);
@@ -283,12 +283,12 @@ fn any_bytes_are_loaded_read_dumped_and_loaded_again_as_they_are() {
     ]);
     let place = Place::new();
     let port = free_ports(2).to_string();
-    let seed = format!("127.0.0.1:{port}");
+    let peer = format!("127.0.0.1:{port}");
     let up = ["up", "-n", "2", "--service", "dht", "--durable", "files", "--state", "state"];
     let up = [&up[..], &["--port", &port]].concat();
     assert_eq!(place.run(&up).status, 0);
     let dht =
-        |arguments: &[&str]| bytes_of(&place, &[&["dht"], arguments, &["--seed", &seed]].concat());
+        |arguments: &[&str]| bytes_of(&place, &[&["dht"], arguments, &["--peer", &peer]].concat());
     // Written by hand: a byte order mark that is not part of the key, and a line break within
     // quotes.
     let csv = [MARK, b"plain,1\r\n\"a,\"\"b\"\"\n\",\"\n\n\"\n\xff\xfe,old\n"].concat();
@@ -300,7 +300,7 @@ fn any_bytes_are_loaded_read_dumped_and_loaded_again_as_they_are() {
     assert_eq!(outcomes, expected);
     assert_eq!(dht(&["get", "plain"]), b"1");
     for (key, value) in &entries {
-        let mut put = place.command(&["dht", "put", "--seed", &seed, "--"]);
+        let mut put = place.command(&["dht", "put", "--peer", &peer, "--"]);
         if key.contains(&0) || value.contains(&0) {
             continue;
         }
@@ -314,7 +314,7 @@ fn any_bytes_are_loaded_read_dumped_and_loaded_again_as_they_are() {
     entries.insert(b"\xff\xfe".to_vec(), vec![0, 1, 2]);
     for (key, value) in &entries {
         let get = |more: &[&str]| {
-            let mut get = place.command(&["dht", "get", "--seed", &seed]);
+            let mut get = place.command(&["dht", "get", "--peer", &peer]);
             get.args(more).arg("--").arg(OsStr::from_bytes(key)).output().unwrap().stdout
         };
         assert_eq!(&get(&[]), value, "{key:?}");
@@ -355,7 +355,7 @@ fn next_port(port: &str) -> u16 {
 fn parquet_is_refused_by_a_build_without_it_and_what_would_do_is_named() {
     let place = Place::new();
     place.write("few.parquet", "PAR1");
-    let said = place.error(&["dht", "load", "few.parquet", "--seed", "127.0.0.1:1"], 2);
+    let said = place.error(&["dht", "load", "few.parquet", "--peer", "127.0.0.1:1"], 2);
     assert!(said.contains("few.parquet: this build cannot read Parquet"), "{said}");
     assert!(said.contains("--features paceline-cli/parquet"), "{said}");
 }

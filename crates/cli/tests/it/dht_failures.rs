@@ -36,24 +36,24 @@ struct HostProcess {
 }
 
 impl HostProcess {
-    /// Starts a host, founder if it has no seed, and waits until it is part of the table.
-    fn start(place: &Place, port: u16, seed: Option<u16>, arguments: &[&str]) -> HostProcess {
-        HostProcess::start_as(place, place.command(&[]), port, seed, arguments)
+    /// Starts a host, founder if it has no peer, and waits until it is part of the table.
+    fn start(place: &Place, port: u16, peer: Option<u16>, arguments: &[&str]) -> HostProcess {
+        HostProcess::start_as(place, place.command(&[]), port, peer, arguments)
     }
 
     fn start_as(
         place: &Place,
         mut command: Command,
         port: u16,
-        seed: Option<u16>,
+        peer: Option<u16>,
         arguments: &[&str],
     ) -> HostProcess {
         let log = place.path().join(format!("{port}.log"));
         let bind = format!("127.0.0.1:{port}");
         command.args(["node", "--service", "dht", "--bind", &bind, "--stat"]);
         command.arg(format!("{port}.json")).args(arguments);
-        match seed {
-            Some(seed) => command.args(["--seed", &format!("127.0.0.1:{seed}")]),
+        match peer {
+            Some(peer) => command.args(["--peer", &format!("127.0.0.1:{peer}")]),
             None => command.arg("--bootstrap"),
         };
         let file = File::create(&log).unwrap();
@@ -72,7 +72,7 @@ impl HostProcess {
         self.child.wait().unwrap();
     }
 
-    fn seed(&self) -> String {
+    fn peer(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
@@ -97,13 +97,13 @@ fn entries(place: &Place, name: &str, numbers: std::ops::Range<usize>, bytes: us
 }
 
 /// All entries of the first lines of a file are read as they were written.
-fn all_are_read(place: &Place, seed: &str, name: &str, lines: usize) {
+fn all_are_read(place: &Place, peer: &str, name: &str, lines: usize) {
     let text = fs::read_to_string(place.path().join(name)).unwrap();
     let mut written: Vec<&str> = text.lines().take(lines).collect();
     let keys: String =
         written.iter().map(|line| format!("{}\n", line.split(',').next().unwrap())).collect();
     place.write("keys", &keys);
-    let ran = place.run(&["dht", "get", "--keys-from", "keys", "--seed", seed]);
+    let ran = place.run(&["dht", "get", "--keys-from", "keys", "--peer", peer]);
     let mut found: Vec<&str> = ran.stdout.lines().collect();
     found.sort_unstable();
     written.sort_unstable();
@@ -112,8 +112,8 @@ fn all_are_read(place: &Place, seed: &str, name: &str, lines: usize) {
 }
 
 /// Starts to load a file, and waits until this many lines are acknowledged.
-fn load(place: &Place, seed: &str, name: &str) -> Child {
-    let load = ["dht", "load", name, "--seed", seed];
+fn load(place: &Place, peer: &str, name: &str) -> Child {
+    let load = ["dht", "load", name, "--peer", peer];
     let quiet = Stdio::null;
     place.command(&load).stdout(quiet()).stderr(quiet()).spawn().unwrap()
 }
@@ -135,16 +135,16 @@ fn what_was_acknowledged_is_there_after_the_only_host_is_killed_again_and_again(
         // Killed at once after the last acknowledgement.
         let name = format!("whole-{round}.csv");
         entries(&place, &name, 10_000 * round..10_000 * round + 4000, 100);
-        let (ran, json) = place.json(&["dht", "load", &name, "--seed", &host.seed()]);
+        let (ran, json) = place.json(&["dht", "load", &name, "--peer", &host.peer()]);
         host.kill();
         assert_eq!((ran.status, &json["stored"], &json["copies"]), (0, &4000.into(), &1.into()));
         host = HostProcess::start(&place, port, None, &durable);
-        all_are_read(&place, &host.seed(), &name, 4000);
+        all_are_read(&place, &host.peer(), &name, 4000);
 
         // Killed during the load.
         let name = format!("part-{round}.csv");
         entries(&place, &name, 100_000 * (round + 1)..100_000 * (round + 1) + 60_000, 100);
-        let mut loading = load(&place, &host.seed(), &name);
+        let mut loading = load(&place, &host.peer(), &name);
         wait_until("some are acknowledged", || acknowledged(&place, &name).0 > 0);
         host.kill();
         signal("-KILL", loading.id());
@@ -152,7 +152,7 @@ fn what_was_acknowledged_is_there_after_the_only_host_is_killed_again_and_again(
         let (stored, failed) = acknowledged(&place, &name);
         assert_eq!(failed, 0);
         host = HostProcess::start(&place, port, None, &durable);
-        all_are_read(&place, &host.seed(), &name, stored);
+        all_are_read(&place, &host.peer(), &name, stored);
     }
     assert!(!host.said().contains("damaged"), "{}", host.said());
 }
@@ -196,12 +196,12 @@ fn what_was_acknowledged_is_there_after_all_three_hosts_are_killed_together() {
     for round in 0..rounds {
         let hosts: Vec<HostProcess> = (0..3).map(start).collect();
         entries(&place, &name(round), 10_000 * round..10_000 * round + 1500, 100);
-        let (ran, json) = place.json(&["dht", "load", &name(round), "--seed", &hosts[0].seed()]);
+        let (ran, json) = place.json(&["dht", "load", &name(round), "--peer", &hosts[0].peer()]);
         // At once after the last acknowledgement.
         kill_together(hosts);
         assert_eq!((ran.status, &json["stored"], &json["copies"]), (0, &1500.into(), &3.into()));
         let hosts: Vec<HostProcess> = (0..3).map(start).collect();
-        (0..=round).for_each(|round| all_are_read(&place, &hosts[2].seed(), &name(round), 1500));
+        (0..=round).for_each(|round| all_are_read(&place, &hosts[2].peer(), &name(round), 1500));
         assert!(hosts.iter().all(|host| !host.said().contains("damaged")));
         kill_together(hosts);
     }
@@ -223,18 +223,18 @@ fn a_table_goes_on_when_one_disk_of_three_is_full_and_all_of_it_outlives_a_kill(
     let mut full =
         HostProcess::start_as(&place, limited(&place), port + 2, Some(port), &durable(2));
     entries(&place, "big.csv", 0..9_000, 900);
-    let (ran, json) = place.json(&["dht", "load", "big.csv", "--seed", &first.seed()]);
+    let (ran, json) = place.json(&["dht", "load", "big.csv", "--peer", &first.peer()]);
     wait_until("the host without room ends", || full.child.try_wait().unwrap().is_some());
     kill_together(vec![first, second]);
     assert_eq!((ran.status, &json["stored"]), (0, &9000.into()), "{}", ran.stderr);
     assert!(full.said().contains("error: host-2.redb: "), "{}", full.said());
     let hosts: Vec<HostProcess> = (0..3)
         .map(|number| {
-            let seed = (number > 0).then_some(port);
-            HostProcess::start(&place, port + number, seed, &durable(number))
+            let peer = (number > 0).then_some(port);
+            HostProcess::start(&place, port + number, peer, &durable(number))
         })
         .collect();
-    all_are_read(&place, &hosts[2].seed(), "big.csv", 9000);
+    all_are_read(&place, &hosts[2].peer(), "big.csv", 9000);
     assert!(hosts.iter().all(|host| !host.said().contains("damaged")));
 }
 
@@ -245,7 +245,7 @@ fn a_host_whose_disk_is_full_ends_with_an_error_and_kept_what_was_acknowledged()
     let durable = ["--durable", "host.redb", "--copies", "1"];
     let mut host = HostProcess::start_as(&place, limited(&place), port, None, &durable);
     entries(&place, "big.csv", 0..40_000, 900);
-    let mut loading = load(&place, &host.seed(), "big.csv");
+    let mut loading = load(&place, &host.peer(), "big.csv");
     let mut status = None;
     wait_until("the host ends", || {
         status = host.child.try_wait().unwrap();
@@ -258,7 +258,7 @@ fn a_host_whose_disk_is_full_ends_with_an_error_and_kept_what_was_acknowledged()
     assert!(said.contains("error: host.redb: ") && !said.contains("a bug in Paceline"), "{said}");
     let (stored, _) = acknowledged(&place, "big.csv");
     let host = HostProcess::start(&place, port, None, &durable);
-    all_are_read(&place, &host.seed(), "big.csv", stored);
+    all_are_read(&place, &host.peer(), "big.csv", stored);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_damaged_file_is_set_aside_and_reported_and_the_host_starts_empty() {
     let durable = ["--durable", "host.redb", "--copies", "1"];
     let mut host = HostProcess::start(&place, port, None, &durable);
     entries(&place, "few.csv", 0..500, 400);
-    assert_eq!(place.run(&["dht", "load", "few.csv", "--seed", &host.seed()]).status, 0);
+    assert_eq!(place.run(&["dht", "load", "few.csv", "--peer", &host.peer()]).status, 0);
     host.kill();
     let path = place.path().join("host.redb");
     let mut bytes = fs::read(&path).unwrap();
@@ -288,9 +288,9 @@ fn a_damaged_file_is_set_aside_and_reported_and_the_host_starts_empty() {
     assert!(said.contains("warning: host.redb is damaged"), "{said}");
     assert!(said.contains("the host keeps it as host.redb.damaged-"), "{said}");
     assert!(!said.contains("a bug in Paceline"), "{said}");
-    let said = place.error(&["dht", "get", "key 137", "--seed", &host.seed()], 1);
+    let said = place.error(&["dht", "get", "key 137", "--peer", &host.peer()], 1);
     assert!(said.contains("there is no value for"), "{said}");
-    assert_eq!(place.run(&["dht", "put", "key 137", "new", "--seed", &host.seed()]).status, 0);
+    assert_eq!(place.run(&["dht", "put", "key 137", "new", "--peer", &host.peer()]).status, 0);
 }
 
 #[test]
@@ -298,14 +298,14 @@ fn a_host_that_is_left_alone_is_not_sure_and_takes_writes_only_if_fewer_copies_w
     let place = Place::new();
     let port = free_ports(6);
     let first = HostProcess::start(&place, port, None, &[]);
-    let seed = first.seed();
+    let peer = first.peer();
     // A table of one host never had more.
-    let (ran, json) = place.json(&["dht", "put", "alone", "1", "--seed", &seed]);
+    let (ran, json) = place.json(&["dht", "put", "alone", "1", "--peer", &peer]);
     assert_eq!((ran.status, &json["copies"]), (0, &1.into()), "{}", ran.stderr);
     let others: Vec<HostProcess> =
         (1..6).map(|n| HostProcess::start(&place, port + n, Some(port), &[])).collect();
     entries(&place, "few.csv", 0..60, 20);
-    let (ran, json) = place.json(&["dht", "load", "few.csv", "--seed", &seed]);
+    let (ran, json) = place.json(&["dht", "load", "few.csv", "--peer", &peer]);
     assert_eq!((ran.status, &json["copies"]), (0, &3.into()), "{}", ran.stderr);
     others.iter().for_each(|host| signal("-STOP", host.child.id()));
     wait_until("it misses the others", || first.stat(&place)["contacts"] == 0);
@@ -313,15 +313,15 @@ fn a_host_that_is_left_alone_is_not_sure_and_takes_writes_only_if_fewer_copies_w
     assert_eq!(first.stat(&place)["is_settled"], false);
 
     place.write("keys", &(0..60).map(|number| format!("key {number}\n")).collect::<String>());
-    let ran = place.run(&["dht", "get", "--keys-from", "keys", "--seed", &seed]);
+    let ran = place.run(&["dht", "get", "--keys-from", "keys", "--peer", &peer]);
     assert!(ran.stderr.contains(" 0 absent") && ran.status == 3, "{}", ran.stderr);
     let found = ran.stdout.lines().count();
     assert!(found > 0 && found < 60, "{found} are here");
     let absent = (0..60).find(|n| !ran.stdout.contains(&format!("key {n},"))).unwrap();
-    let said = place.error(&["dht", "get", &format!("key {absent}"), "--seed", &seed], 3);
+    let said = place.error(&["dht", "get", &format!("key {absent}"), "--peer", &peer], 3);
     assert!(said.contains("not sure"), "{said}");
 
-    let put = ["dht", "put", "new", "1", "--seed", &seed];
+    let put = ["dht", "put", "new", "1", "--peer", &peer];
     let (ran, json) = place.json(&put);
     assert_eq!((ran.status, &json["copies"]), (1, &1.into()));
     assert!(ran.stderr.contains("too few hosts (1)"), "{}", ran.stderr);
@@ -332,6 +332,6 @@ fn a_host_that_is_left_alone_is_not_sure_and_takes_writes_only_if_fewer_copies_w
     wait_until("all are back", || {
         first.stat(&place)["contacts"] == 5 && first.stat(&place)["is_settled"] == true
     });
-    all_are_read(&place, &seed, "few.csv", 60);
-    assert_eq!(place.run(&["dht", "get", "never", "--seed", &seed]).status, 1);
+    all_are_read(&place, &peer, "few.csv", 60);
+    assert_eq!(place.run(&["dht", "get", "never", "--peer", &peer]).status, 1);
 }

@@ -56,7 +56,7 @@ fn a_command_that_waits_for_an_answer_ends_at_the_first_signal() {
     place.write("few.csv", "a,1\n");
     place.write("keys", "a\n");
     place.write("graph.tsv", "0 1\n1 0\n");
-    let join = ["--join-within", "60s", "--seed"];
+    let join = ["--join-within", "60s", "--peer"];
     let ask = ["--answer-within", "60s", "--face"];
     let serve = ["serve", "served", "--prefix", "/p", "--bind", "127.0.0.1:0", "--register"];
     let walk = ["walk", "run", "graph.tsv", "--servers-within", "60s"];
@@ -76,9 +76,9 @@ fn a_command_that_waits_for_an_answer_ends_at_the_first_signal() {
         (&serve, &["--face"]),
         (&walk, &["--servers"]),
     ];
-    for (command, seed) in commands {
+    for (command, peer) in commands {
         let silent = Silent::new();
-        let arguments = [command, seed, &[&silent.address]].concat();
+        let arguments = [command, peer, &[&silent.address]].concat();
         let what = arguments.join(" ");
         let mut running = Running::start(&place, &arguments);
         silent.is_asked(&what);
@@ -109,7 +109,7 @@ fn a_command_whose_input_stands_still_ends_at_the_first_signal() {
     // No process ever opens the other end.
     let made = Command::new("mkfifo").arg(place.path().join("pipe")).status();
     assert!(made.unwrap().success());
-    let keys = ["dht", "get", "--keys-from", "pipe", "--seed", &first];
+    let keys = ["dht", "get", "--keys-from", "pipe", "--peer", &first];
     let graph = ["graph", "stat", "pipe"];
     for arguments in [&keys[..], &graph] {
         let mut running = Running::start(&place, arguments);
@@ -137,9 +137,9 @@ fn excluded(place: &Place) -> (Running, Running, Running) {
         &[&recv[..], &["--bootstrap", "--bind", &first, "--id", "1"]].concat(),
     );
     founder.says("listens on");
-    let second = Running::start(place, &[&recv[..], &["--seed", &first, "--id", "2"]].concat());
+    let second = Running::start(place, &[&recv[..], &["--peer", &first, "--id", "2"]].concat());
     second.says("n1 n2");
-    let send = ["multicast", "send", "--seed", &first, "--id", "3", "--rate", "500/s"];
+    let send = ["multicast", "send", "--peer", &first, "--id", "3", "--rate", "500/s"];
     let sender = Running::start(place, &send);
     founder.says("n1 n2 n3");
     sender.says("n1 n2 n3");

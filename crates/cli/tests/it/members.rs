@@ -19,15 +19,15 @@ fn address(port: u16) -> String {
 #[test]
 fn a_member_comes_back_with_its_id_on_another_port_however_it_ended() {
     let place = Place::new();
-    let seed = address(free_port());
+    let peer = address(free_port());
     let founder =
-        Running::start_unread(&place, &["broadcast", "--bootstrap", "--bind", &seed, "--id", "1"]);
+        Running::start_unread(&place, &["broadcast", "--bootstrap", "--bind", &peer, "--id", "1"]);
     founder.says("listens on");
     // In order: it leaves; it is killed; it is killed again at once.
     for end in ["-INT", "-KILL", "-KILL", "-TERM"] {
         let begun = Instant::now();
         let mut member =
-            Running::start_unread(&place, &["broadcast", "--seed", &seed, "--id", "3"]);
+            Running::start_unread(&place, &["broadcast", "--peer", &peer, "--id", "3"]);
         member.says("n1 n3");
         founder.says("n1 n3");
         assert!(begun.elapsed() < SOON);
@@ -37,13 +37,13 @@ fn a_member_comes_back_with_its_id_on_another_port_however_it_ended() {
 }
 
 #[test]
-fn seeds_of_the_environment_are_for_who_joins_and_stop_nobody_else() {
+fn peers_of_the_environment_are_for_who_joins_and_stop_nobody_else() {
     let place = Place::new();
     let first = free_ports(3);
-    let seeds = address(first);
+    let peers = address(first);
     let run = |arguments: &[&str]| {
         let mut command = place.command(arguments);
-        command.env("PACELINE_SEEDS", &seeds).env("PACELINE_STATE", place.path());
+        command.env("PACELINE_PEERS", &peers).env("PACELINE_STATE", place.path());
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
@@ -62,13 +62,13 @@ fn seeds_of_the_environment_are_for_who_joins_and_stop_nobody_else() {
     let start = |arguments: &[&str]| {
         let mut command = place.command(arguments);
         let mut child =
-            command.env("PACELINE_SEEDS", &seeds).stderr(Stdio::piped()).spawn().unwrap();
+            command.env("PACELINE_PEERS", &peers).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         stderr.read_line(&mut line).unwrap();
         (child, stderr, line)
     };
-    let (mut founder, _first, said) = start(&["node", "--bootstrap", "--bind", &seeds]);
+    let (mut founder, _first, said) = start(&["node", "--bootstrap", "--bind", &peers]);
     assert!(said.contains("listens on"), "{said}");
     let (mut member, _second, said) = start(&["node"]);
     assert!(said.contains("listens on"), "it joins by the environment alone: {said}");
@@ -116,18 +116,44 @@ fn members_take_times_with_units_and_names_of_addresses() {
     let place = Place::new();
     let nowhere = address(free_port());
     for within in ["200ms", "0.2"] {
-        let said = place.error(&["node", "--seed", &nowhere, "--join-within", within], 2);
+        let said = place.error(&["node", "--peer", &nowhere, "--join-within", within], 2);
         assert!(said.contains("within 200ms"), "{said}");
     }
-    let said = place.error(&["node", "--seed", &nowhere, "--join-within", "5x"], 2);
+    let said = place.error(&["node", "--peer", &nowhere, "--join-within", "5x"], 2);
     assert!(said.contains("unknown unit `x`"), "{said}");
     let bind = format!("localhost:{}", free_port());
     let member = Running::start_unread(&place, &["node", "--bootstrap", "--bind", &bind]);
     member.says("listens on 127.0.0.1");
     for command in [&["broadcast"][..], &["node"]] {
         let said = place.error(command, 2);
-        assert!(said.contains("--seed HOST:PORT") && said.contains("--bootstrap"), "{said}");
+        assert!(said.contains("--peer HOST:PORT") && said.contains("--bootstrap"), "{said}");
     }
     let said = place.error(&["dht", "get", "k"], 2);
-    assert!(said.contains("PACELINE_SEEDS") && !said.contains("bootstrap"), "{said}");
+    assert!(said.contains("PACELINE_PEERS") && !said.contains("bootstrap"), "{said}");
+}
+
+#[test]
+fn the_former_names_of_peers_are_refused_with_the_present_ones() {
+    let place = Place::new();
+    let at = address(free_port());
+    let joins: [&[&str]; 4] =
+        [&["node"], &["broadcast"], &["multicast", "recv"], &["dht", "get", "k"]];
+    for join in joins {
+        let said = place.error(&[join, &["--seed", &at]].concat(), 2);
+        assert!(said.contains("the option is `--peer` now"), "{join:?}: {said}");
+        let output = place.command(join).env("PACELINE_SEEDS", &at).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{join:?}: {said}");
+        assert!(said.contains("PACELINE_SEEDS is PACELINE_PEERS now"), "{join:?}: {said}");
+    }
+    // The first member joins at no other.
+    let bind = address(free_port());
+    let mut founder = place.command(&["node", "--bootstrap", "--bind", &bind]);
+    let founder = founder.env("PACELINE_SEEDS", &at).stderr(Stdio::piped()).spawn();
+    let mut founder = founder.unwrap();
+    let mut line = String::new();
+    BufReader::new(founder.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    founder.kill().unwrap();
+    founder.wait().unwrap();
+    assert!(line.contains("listens on"), "{line}");
 }

@@ -42,8 +42,8 @@ fn lines_that_are_sent_are_received_by_all_others() {
         Receiver::start(place.command(&[&receive[..], arguments].concat()))
     };
     let mut first = receive(&["--bootstrap", "--bind", &address, "--id", "1"]);
-    let mut second = receive(&["--seed", &address, "--id", "2"]);
-    let send = ["multicast", "send", "--seed", &address, "--id", "3", "--members", "3"];
+    let mut second = receive(&["--peer", &address, "--id", "2"]);
+    let send = ["multicast", "send", "--peer", &address, "--id", "3", "--members", "3"];
     let mut command = place.command(&send);
     let mut sender = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     sender.stdin.take().unwrap().write_all(b"one\ntwo\nthree\n").unwrap();

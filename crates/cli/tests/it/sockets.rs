@@ -65,7 +65,7 @@ fn processes_of_a_group_that_leave_crash_and_come_back_lose_nothing() {
 fn lines_of_one_member_are_printed_by_all() {
     let first = format!("127.0.0.1:{}", free_port());
     let member = |id: usize| {
-        let how = if id == 0 { ["--bootstrap", "--bind"] } else { ["--group=main", "--seed"] };
+        let how = if id == 0 { ["--bootstrap", "--bind"] } else { ["--group=main", "--peer"] };
         let mut child = Command::new(env!("CARGO_BIN_EXE_paceline"))
             .args(["broadcast", "--members", "3", "--count", "6", "--id", &id.to_string()])
             .args(how)
@@ -119,7 +119,7 @@ fn up_starts_what_is_missing_and_down_ends_it_all_however_often_they_run() {
     assert!(again.contains(&three[1]) && again.contains(&three[2]) && again.len() == 3);
 
     let mut guest = Command::new(env!("CARGO_BIN_EXE_paceline"))
-        .args(["broadcast", "--members", "4", "--count", "1", "--id", "9", "--seed"])
+        .args(["broadcast", "--members", "4", "--count", "1", "--id", "9", "--peer"])
         .arg(&three[1].1)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -136,7 +136,7 @@ fn up_starts_what_is_missing_and_down_ends_it_all_however_often_they_run() {
 }
 
 #[test]
-fn a_port_in_use_and_seeds_that_lead_nowhere_are_input_errors() {
+fn a_port_in_use_and_peers_that_lead_nowhere_are_input_errors() {
     let place = Place::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -144,11 +144,11 @@ fn a_port_in_use_and_seeds_that_lead_nowhere_are_input_errors() {
     assert!(said.contains(&format!("port {} of 127.0.0.1 is in use", address.port())), "{said}");
 
     let said = place.error(&["broadcast"], 2);
-    assert!(said.contains("--seed HOST:PORT"), "{said}");
-    let said = place.error(&["broadcast", "--seed", "no-such-host.invalid:1"], 2);
+    assert!(said.contains("--peer HOST:PORT"), "{said}");
+    let said = place.error(&["broadcast", "--peer", "no-such-host.invalid:1"], 2);
     assert!(said.contains("no-such-host.invalid:1"), "{said}");
     let nowhere = format!("127.0.0.1:{}", free_port());
-    let said = place.error(&["node", "--seed", &nowhere, "--join-within", "0.5"], 2);
+    let said = place.error(&["node", "--peer", &nowhere, "--join-within", "0.5"], 2);
     assert!(said.contains(&nowhere) && said.contains("is one running"), "{said}");
 
     let said = place.error(&["node", "--bootstrap", "--bind", "0.0.0.0:0"], 2);

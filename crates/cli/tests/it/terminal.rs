@@ -108,20 +108,20 @@ fn names_that_nodes_give_themselves_do_not_control_the_terminal() {
 #[test]
 fn values_do_not_control_the_terminal() {
     let place = Place::new();
-    let seed = format!("127.0.0.1:{}", free_port());
-    let host = ["node", "--service", "dht", "--bootstrap", "--bind", &seed];
+    let peer = format!("127.0.0.1:{}", free_port());
+    let host = ["node", "--service", "dht", "--bootstrap", "--bind", &peer];
     let mut host = place.command(&host);
     let mut host = Running(host.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(host.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("listens on"), "{line}");
-    let mut put = place.command(&["dht", "put", "--seed", &seed, "k"]);
+    let mut put = place.command(&["dht", "put", "--peer", &peer, "k"]);
     assert!(put.arg(OsStr::from_bytes(HOSTILE)).output().unwrap().status.success());
-    let get = ["dht", "get", "k", "--seed", &seed];
+    let get = ["dht", "get", "k", "--peer", &peer];
     is_shown_and_piped(|| place.command(&get), b"", SHOWN, HOSTILE);
     assert_eq!(in_pipe(&mut place.command(&get), b""), HOSTILE);
     place.write("keys", "k\n");
-    let many = ["dht", "get", "--keys-from", "keys", "--seed", &seed];
+    let many = ["dht", "get", "--keys-from", "keys", "--peer", &peer];
     let piped = [b"k,\"", HOSTILE, b"\"\n"].concat();
     is_shown_and_piped(|| place.command(&many), b"", &format!("k,\"{SHOWN}\""), &piped);
 }

@@ -122,9 +122,10 @@ impl Service for GroupScenario {
         if node == NodeId(0) && start == Start::First {
             return Some((Duration::ZERO, MembershipCommand::Bootstrap { address }.into()));
         }
-        let seeds = (0..self.nodes).map(NodeId).filter(|&other| other != node).take(SEEDS_MAX);
+        let peers =
+            (0..self.nodes).map(NodeId).filter(|&other| other != node).take(PEERS_ASKED_MAX);
         let after = if start == Start::First { self.join_after } else { Duration::ZERO };
-        Some((after, MembershipCommand::Join { address, seeds: seeds.collect() }.into()))
+        Some((after, MembershipCommand::Join { address, peers: peers.collect() }.into()))
     }
 
     fn leave(&self) -> Option<Command> {
@@ -167,7 +168,7 @@ impl Service for GroupScenario {
 }
 
 /// Members that a node asks to be let in.
-const SEEDS_MAX: usize = 8;
+const PEERS_ASKED_MAX: usize = 8;
 
 impl GroupScenario {
     fn attends_all(&self) -> bool {

@@ -153,7 +153,7 @@ impl Service for Requests {
             return Some((Duration::ZERO, MembershipCommand::Bootstrap { address }.into()));
         }
         let nodes = self.settings.nodes;
-        let seeds = match start {
+        let peers = match start {
             // Any that is there already.
             Start::First => vec![NodeId(node.0 / 2)],
             Start::Again => (1..=4).map(|step| NodeId((node.0 + step) % nodes)).collect(),
@@ -162,7 +162,7 @@ impl Service for Requests {
             Start::First => self.plan().join_every * node.0,
             Start::Again => Duration::ZERO,
         };
-        Some((after, MembershipCommand::Join { address, seeds }.into()))
+        Some((after, MembershipCommand::Join { address, peers }.into()))
     }
 
     fn leave(&self) -> Option<Command> {

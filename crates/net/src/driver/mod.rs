@@ -55,7 +55,7 @@ const TIMERS_MAX: usize = 256;
 /// An order of the application to the driver.
 pub enum Order {
     /// Addresses at which members may be found.
-    Seeds(Vec<SocketAddr>),
+    Seek(Vec<SocketAddr>),
     /// Other faults.
     Emulate(EmulateChange),
 }
@@ -78,8 +78,8 @@ enum Deadline {
     Datagram { place: usize, record: Bytes },
     /// The listener failed and may be tried again.
     Accept,
-    /// Seeds that have not answered are asked again.
-    Seeds,
+    /// Sought addresses that have not answered are asked again.
+    Seek,
     /// Open proofs of addresses are due for a look.
     Proofs,
     /// The end of a graceful stop.
@@ -122,8 +122,8 @@ pub(crate) struct Driver {
     // Allocated room for the next records that are held back.
     held: BytesMut,
     notices: Vec<(NodeId, PeerState)>,
-    // Seeds whose ids are not known yet.
-    seeds: Vec<SocketAddr>,
+    // Addresses at which nodes are sought whose ids are not known yet.
+    sought: Vec<SocketAddr>,
     // Nonces of other nodes that this node has repeated: a refusal must carry one of them.
     echoed: VecDeque<Nonce>,
 
@@ -211,7 +211,7 @@ impl Driver {
             deadlines: Deadlines::new(),
             held: BytesMut::new(),
             notices: Vec::new(),
-            seeds: Vec::new(),
+            sought: Vec::new(),
             echoed: VecDeque::new(),
             put_off: Vec::new(),
             record_batch: Vec::new(),
@@ -279,7 +279,7 @@ impl Driver {
     fn take_controls(&mut self) {
         while let Some(control) = self.controls.next() {
             match control {
-                Control::Order(Order::Seeds(seeds)) => self.look_for(seeds),
+                Control::Order(Order::Seek(addresses)) => self.look_for(addresses),
                 Control::Order(Order::Emulate(change)) => self.emulate(change),
                 Control::Stop(reply) => self.begin_stop(Some(reply)),
             }
@@ -306,7 +306,7 @@ impl Driver {
                     self.queue_datagram(&Datagram { place, content: Content::Record(record) });
                 }
                 Deadline::Accept => self.chassis.again.push(Source::Listener),
-                Deadline::Seeds => self.ask_seeds(),
+                Deadline::Seek => self.ask_sought(),
                 Deadline::Proofs => self.look_at_proofs(),
                 Deadline::Stop => self.chassis.life.end(),
             }

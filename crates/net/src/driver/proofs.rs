@@ -144,7 +144,7 @@ impl Proofs {
 
 impl Driver {
     /// The address to which a repeated nonce was sent, if it was made for this node: the source of
-    /// the record, `addr`, or a seed whose id was not known.
+    /// the record, `addr`, or a sought one whose id was not known.
     pub(super) fn proven_at(
         &self,
         node: NodeId,
@@ -154,8 +154,8 @@ impl Driver {
     ) -> Option<SocketAddr> {
         let nonce = body[SESSION_BYTES..].get(..NONCE_BYTES)?;
         let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.chassis.now);
-        let is_of_seed = || self.seeds.contains(&from) && admits(self.config.node, from);
-        if admits(node, from) || is_of_seed() {
+        let is_sought = || self.sought.contains(&from) && admits(self.config.node, from);
+        if admits(node, from) || is_sought() {
             return Some(from);
         }
         admits(node, addr).then_some(addr)

@@ -1,4 +1,4 @@
-//! Nodes that no roster names: found through seeds, or learned by a protocol.
+//! Nodes that no roster names: found at sought addresses, or learned by a protocol.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,45 +11,45 @@ use super::{Deadline, Driver};
 use crate::counters;
 use crate::record::{Header, Kind, Refusal, Session};
 
-/// How often a seed that has not answered is asked.
+/// How often a sought address that has not answered is asked.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// Seeds looked for at once.
-const SEEDS_MAX: usize = 64;
+/// Addresses sought at once.
+const SOUGHT_MAX: usize = 64;
 
 impl Driver {
     /// Begins to look for members at these addresses.
-    pub(super) fn look_for(&mut self, seeds: Vec<SocketAddr>) {
-        let is_idle = self.seeds.is_empty();
-        for seed in seeds {
-            if !self.seeds.contains(&seed) && self.seeds.len() < SEEDS_MAX {
-                self.seeds.push(seed);
+    pub(super) fn look_for(&mut self, addresses: Vec<SocketAddr>) {
+        let is_idle = self.sought.is_empty();
+        for address in addresses {
+            if !self.sought.contains(&address) && self.sought.len() < SOUGHT_MAX {
+                self.sought.push(address);
             }
         }
         if is_idle {
-            self.ask_seeds();
+            self.ask_sought();
         }
     }
 
-    pub(super) fn ask_seeds(&mut self) {
-        for seed in self.seeds.clone() {
-            self.queue_introduction(seed);
+    pub(super) fn ask_sought(&mut self) {
+        for address in self.sought.clone() {
+            self.queue_introduction(address);
             // Its id is not known yet: the nonce is for this node's id, which no other node has.
-            let nonce = self.nonces.nonce(self.config.node, seed, self.chassis.now);
-            self.queue_control(seed, Kind::Who, &nonce);
+            let nonce = self.nonces.nonce(self.config.node, address, self.chassis.now);
+            self.queue_control(address, Kind::Who, &nonce);
         }
-        if !self.seeds.is_empty() {
-            self.deadlines.set(self.chassis.now + ASK_EVERY, Deadline::Seeds);
+        if !self.sought.is_empty() {
+            self.deadlines.set(self.chassis.now + ASK_EVERY, Deadline::Seek);
         }
     }
 
-    /// Handles a Hello from this address: if it is a seed's and the node's address there is proven,
+    /// Handles a Hello from this address: if it is sought and the node's address there is proven,
     /// the protocol learns the node's id.
     pub(super) fn note_answer(&mut self, from: SocketAddr, place: usize) {
-        let Some(at) = self.seeds.iter().position(|&seed| seed == from) else { return };
+        let Some(at) = self.sought.iter().position(|&address| address == from) else { return };
         if self.peers.at(place).proof == Proof::Hinted {
             return;
         }
-        self.seeds.swap_remove(at);
+        self.sought.swap_remove(at);
         let peer = self.peers.at(place);
         let incarnation = peer.session.map_or(0, |(session, _)| session.incarnation());
         self.notices.push((peer.node, PeerState::Up { incarnation }));
@@ -67,7 +67,7 @@ impl Driver {
                 self.chassis.counters.add(counters::PEER_HAS_OWN_ID, 1);
             }
             // This node found itself, under another of its addresses.
-            self.seeds.retain(|&seed| seed != from || header.session != self.header.session);
+            self.sought.retain(|&address| address != from || header.session != self.header.session);
             return Ok(());
         }
         match header.kind {
@@ -83,8 +83,8 @@ impl Driver {
                 self.take_hello(place, from, header, body)?;
             }
             Kind::Taken => self.note_taken(body),
-            // A seed that this node has asked, and that asks for a proof of this node's address.
-            Kind::Who if self.seeds.contains(&from) => self.queue_hello(header.sender, from, body),
+            // An address that this node asked, which asks for a proof of this node's address.
+            Kind::Who if self.sought.contains(&from) => self.queue_hello(header.sender, from, body),
             // One short answer to one short question, at a limited rate.
             Kind::Who | Kind::Message | Kind::Group
                 if !self.proofs.admits_answer(self.chassis.now) =>

@@ -12,7 +12,7 @@ use super::file::File;
 use super::replies::{PendingReplies, Phase};
 use super::{Dht, Settings};
 use crate::Host;
-use crate::joining::{Joining, Seeds};
+use crate::joining::{Joining, Peers};
 
 /// Number of restored records passed to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
@@ -169,13 +169,13 @@ impl DhtBuilder {
     /// part of the stored values. Returns once it can send and answer requests.
     ///
     /// # Errors
-    /// As [`DhtBuilder::bootstrap`]; if a seed cannot be resolved, or none answers in time.
+    /// As [`DhtBuilder::bootstrap`]; if a peer cannot be resolved, or none answers in time.
     pub async fn join(
         self,
-        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Dht, DhtError> {
-        let seeds = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
-        self.begin(Part::Member, seeds).await
+        let peers = peers.into_iter().map(|peer| peer.as_ref().to_owned()).collect();
+        self.begin(Part::Member, peers).await
     }
 
     /// Uses the table as a client: it reads and writes, stores nothing, and no host depends on it.
@@ -185,16 +185,16 @@ impl DhtBuilder {
     /// As [`DhtBuilder::join`].
     pub async fn visit(
         self,
-        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<Dht, DhtError> {
         if self.file.is_some() {
             return Err(DhtError::DurableClient);
         }
-        let seeds = seeds.into_iter().map(|seed| seed.as_ref().to_owned()).collect();
-        self.begin(Part::Client, seeds).await
+        let peers = peers.into_iter().map(|peer| peer.as_ref().to_owned()).collect();
+        self.begin(Part::Client, peers).await
     }
 
-    async fn begin(self, part: Part, seeds: Vec<String>) -> Result<Dht, DhtError> {
+    async fn begin(self, part: Part, peers: Vec<String>) -> Result<Dht, DhtError> {
         let ranges = [
             ("bundle", self.settings.bundle, 1, 1024, "1 to 1024"),
             ("bundles_in_flight", self.bundles_in_flight, 1, 1024, "1 to 1024"),
@@ -205,14 +205,14 @@ impl DhtBuilder {
                 return Err(DhtError::OutOfRange { knob, value, expected });
             }
         }
-        let seeds = match part {
-            Part::Founder => Seeds::default(),
-            _ => Seeds::resolve(seeds, DhtError::NoSeed).await?,
+        let peers = match part {
+            Part::Founder => Peers::default(),
+            _ => Peers::resolve(peers, DhtError::NoPeer).await?,
         };
-        self.start(part, seeds).await
+        self.start(part, peers).await
     }
 
-    async fn start(self, part: Part, seeds: Seeds) -> Result<Dht, DhtError> {
+    async fn start(self, part: Part, peers: Peers) -> Result<Dht, DhtError> {
         let awaits_disk = self.file.is_some() && self.acknowledge == Acknowledge::OnDisk;
         let config = self.config.with_durable(self.file.is_some()).with_awaits_disk(awaits_disk);
         let config = config.build()?;
@@ -231,13 +231,13 @@ impl DhtBuilder {
         let settings = Settings { style: Some(style), ..self.settings };
         let command = match part {
             Part::Founder => MembershipCommand::Bootstrap { address: own }.into(),
-            Part::Member => MembershipCommand::Join { address: own, seeds: Vec::new() }.into(),
+            Part::Member => MembershipCommand::Join { address: own, peers: Vec::new() }.into(),
             Part::Client => Command::Visit { address: own },
         };
         node.command(command)?;
-        let listed = seeds.listed();
-        if !seeds.addresses.is_empty() {
-            node.seek(seeds.addresses)?;
+        let listed = peers.listed();
+        if !peers.addresses.is_empty() {
+            node.seek(peers.addresses)?;
         }
         // Restored once the node is a member.
         let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
@@ -267,7 +267,7 @@ impl DhtBuilder {
                 } else if counters.count("peer_later_start_known") > 0 {
                     DhtError::ClockBehind
                 } else {
-                    DhtError::Unanswered { seeds: listed, within }
+                    DhtError::Unanswered { peers: listed, within }
                 })
             }
             Ok(_) => Err(DhtError::Closed),

@@ -7,7 +7,7 @@ use paceline_proto::overlay::{FailReason, RejectReason};
 use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::join_error::UnresolvedSeed;
+use crate::join_error::UnresolvedPeer;
 
 /// Why a host did not join or create a table.
 #[derive(Debug, Error)]
@@ -28,20 +28,20 @@ pub enum DhtError {
     /// The node could not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// No seed was given.
-    #[error("no seed: name a host of the table, or create the table with `bootstrap`")]
-    NoSeed,
-    /// A seed is no address, or its name is not known.
+    /// No peer was given.
+    #[error("no peer: name a host of the table, or create the table with `bootstrap`")]
+    NoPeer,
+    /// A peer is no address, or its name is not known.
     #[error(transparent)]
-    Unresolved(#[from] UnresolvedSeed),
+    Unresolved(#[from] UnresolvedPeer),
     /// No host of the table answered in time.
     #[error(
-        "no host of the table answered at {seeds} within {within:?}: is one running there, with \
+        "no host of the table answered at {peers} within {within:?}: is one running there, with \
          the same cluster, name and algorithm?"
     )]
     Unanswered {
-        /// The seeds.
-        seeds: String,
+        /// The peers.
+        peers: String,
         /// How long was waited.
         within: Duration,
     },

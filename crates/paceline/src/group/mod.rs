@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::Host;
 use crate::join_error::JoinError;
-use crate::joining::{Joining, Seeds};
+use crate::joining::{Joining, Peers};
 use crate::member::{MemberHandle, Role};
 use events::GroupReport;
 
@@ -116,22 +116,22 @@ impl GroupBuilder {
     /// once the node is in a view.
     ///
     /// # Errors
-    /// If a seed cannot be resolved, none answers in time, or the node is refused.
+    /// If a peer cannot be resolved, none answers in time, or the node is refused.
     pub async fn join(
         self,
-        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Group, Events), JoinError> {
-        let seeds = Seeds::resolve(seeds, JoinError::NoSeed).await?;
-        self.enter(Some(seeds)).await
+        let peers = Peers::resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Some(peers)).await
     }
 
-    async fn enter(self, seeds: Option<Seeds>) -> Result<(Group, Events), JoinError> {
+    async fn enter(self, peers: Option<Peers>) -> Result<(Group, Events), JoinError> {
         let config = self.config.build()?;
         let message_bytes_max = config.chain().message_bytes_max();
         let outcomes = Arc::new(Outcomes::new(config.direct_window_bytes()));
         let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
-        let (member, reader) = self.joining.enter(seeds, protocol, config, report).await?;
+        let (member, reader) = self.joining.enter(peers, protocol, config, report).await?;
         let (topology, urgency) = (None, Urgency::Throughput);
         let group = Group { member, outcomes, message_bytes_max, topology, urgency };
         Ok((group, Events::new(reader)))

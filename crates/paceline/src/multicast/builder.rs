@@ -8,7 +8,7 @@ use super::Multicast;
 use super::events::{Events, MulticastReport};
 use crate::Host;
 use crate::join_error::JoinError;
-use crate::joining::{Joining, Seeds};
+use crate::joining::{Joining, Peers};
 
 /// Default bound on unread packets and reports of losses.
 const UNREAD_MAX: usize = 16_384;
@@ -78,22 +78,22 @@ impl MulticastBuilder {
     /// once the node is in a view.
     ///
     /// # Errors
-    /// If a seed cannot be resolved, none answers in time, or the node is refused.
+    /// If a peer cannot be resolved, none answers in time, or the node is refused.
     pub async fn join(
         self,
-        seeds: impl IntoIterator<Item = impl AsRef<str>>,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Multicast, Events), JoinError> {
-        let seeds = Seeds::resolve(seeds, JoinError::NoSeed).await?;
-        self.enter(Some(seeds)).await
+        let peers = Peers::resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Some(peers)).await
     }
 
-    async fn enter(self, seeds: Option<Seeds>) -> Result<(Multicast, Events), JoinError> {
+    async fn enter(self, peers: Option<Peers>) -> Result<(Multicast, Events), JoinError> {
         let config = Config::new(self.group, self.slingshot)?;
         let datagram_bytes_max = self.joining.datagram_message_bytes_max();
         let payload_bytes_max = config.payload_bytes_max(datagram_bytes_max);
         let protocol = Protocol::new(&config);
         let (member, reader) =
-            self.joining.enter(seeds, protocol, config, MulticastReport::new).await?;
+            self.joining.enter(peers, protocol, config, MulticastReport::new).await?;
         Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
     }
 }

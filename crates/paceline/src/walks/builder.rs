@@ -15,7 +15,7 @@ use super::server::WalkServer;
 use crate::Host;
 use crate::joining::Joining;
 
-/// Most servers: as many seeds are contacted at once.
+/// Most servers: as many peers are contacted at once.
 const SERVERS_MAX: usize = 64;
 /// Separates servers and clients of walks from other services of the same name.
 const KIND: &str = "/walks";

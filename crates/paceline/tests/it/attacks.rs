@@ -24,10 +24,10 @@ fn host(id: u32) -> Host {
 /// Members 1 to 3 in one view, and that view.
 async fn group() -> (Vec<Group>, Vec<Events>, Arc<View>) {
     let (first, events) = host(1).group("g").bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
+    let peer = first.local_addr().to_string();
     let (mut groups, mut all_events) = (vec![first], vec![events]);
     for id in 2..=MEMBERS {
-        let (group, events) = host(id).group("g").within(SOON).join([&seed]).await.unwrap();
+        let (group, events) = host(id).group("g").within(SOON).join([&peer]).await.unwrap();
         groups.push(group);
         all_events.push(events);
     }
@@ -119,8 +119,8 @@ async fn a_group_beside_sixty_one_phantom_joiners_goes_on_as_it_was() {
         assert_eq!(group.view(), Some(view.clone()));
     }
     // Who does answer comes in.
-    let seed = groups[0].local_addr().to_string();
-    let (fourth, mut own) = host(4).group("g").within(SOON).join([&seed]).await.unwrap();
+    let peer = groups[0].local_addr().to_string();
+    let (fourth, mut own) = host(4).group("g").within(SOON).join([&peer]).await.unwrap();
     for events in events.iter_mut().chain([&mut own]) {
         view_of(events, 4).await;
     }
@@ -248,12 +248,12 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
 async fn thirty_two_hosts_that_join_at_once_are_all_members_soon() {
     const JOINERS: u32 = 32;
     let (first, mut events) = host(0).group("g").bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
+    let peer = first.local_addr().to_string();
     let began = Instant::now();
     let joining: Vec<_> = (1..=JOINERS)
         .map(|id| {
-            let seed = seed.clone();
-            tokio::spawn(async move { host(id).group("g").within(SOON).join([seed]).await })
+            let peer = peer.clone();
+            tokio::spawn(async move { host(id).group("g").within(SOON).join([peer]).await })
         })
         .collect();
     let mut joined = Vec::new();

@@ -93,10 +93,10 @@ impl Liar {
 async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
     let host = |id| Host::builder("test").id(NodeId(id)).start().unwrap();
     let (first, events) = host(1).group("g").bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
+    let peer = first.local_addr().to_string();
     let mut members = vec![(first, events)];
     for id in 2..=3 {
-        members.push(host(id).group("g").join([&seed]).await.unwrap());
+        members.push(host(id).group("g").join([&peer]).await.unwrap());
     }
     let delivered = Arc::new(AtomicU64::new(0));
     let mut groups = Vec::new();

@@ -22,8 +22,8 @@ fn address(dht: &Dht) -> String {
 async fn table(hosts: u32, change: impl Fn(DhtBuilder) -> DhtBuilder) -> Vec<Dht> {
     let mut dhts = vec![change(builder(0)).bootstrap().await.unwrap()];
     for id in 1..hosts {
-        let seed = address(&dhts[0]);
-        dhts.push(change(builder(id)).join([seed]).await.unwrap());
+        let peer = address(&dhts[0]);
+        dhts.push(change(builder(id)).join([peer]).await.unwrap());
     }
     dhts
 }
@@ -88,8 +88,8 @@ async fn what_is_put_at_one_host_is_read_and_removed_at_others() {
         dhts[4].remove("apples").await.unwrap();
         assert_eq!(dhts[1].get("apples").await.unwrap(), None);
 
-        let seed = address(&dhts[3]);
-        let client = builder(77).algorithm(algorithm).visit([seed]).await.unwrap();
+        let peer = address(&dhts[3]);
+        let client = builder(77).algorithm(algorithm).visit([peer]).await.unwrap();
         assert_eq!(client.put("plums", "5").await.unwrap(), 3, "{algorithm}");
         assert_eq!(dhts[0].get("plums").await.unwrap().unwrap(), "5");
         all_done(client.put_all(entries(200)), 200).await;
@@ -236,23 +236,23 @@ async fn a_caller_that_does_not_read_results_holds_up_nobody_else() {
 #[tokio::test]
 async fn who_cannot_join_is_told_why() {
     let dhts = table(2, |builder| builder).await;
-    let seed = address(&dhts[0]);
+    let peer = address(&dhts[0]);
     let soon = Duration::from_millis(700);
     let error = |joined: Result<Dht, DhtError>| joined.err().expect("not in").to_string();
     let text = error(builder(5).within(soon).join(["127.0.0.1:1"]).await);
     assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
-    let other = builder(5).algorithm(Algorithm::Pastry).within(soon).join([&seed]).await;
+    let other = builder(5).algorithm(Algorithm::Pastry).within(soon).join([&peer]).await;
     assert!(error(other).contains("algorithm"));
-    assert!(error(builder(5).join([] as [&str; 0]).await).contains("no seed"));
+    assert!(error(builder(5).join([] as [&str; 0]).await).contains("no peer"));
     assert!(error(builder(5).join(["127.0.0.1"]).await).contains("expected HOST:PORT"));
-    let text = error(builder(5).bundle(0).join([&seed]).await);
+    let text = error(builder(5).bundle(0).join([&peer]).await);
     assert_eq!(text, "bundle is 0, expected 1 to 1024");
-    assert!(error(builder(5).copies(0).join([&seed]).await).contains("copies is 0"));
+    assert!(error(builder(5).copies(0).join([&peer]).await).contains("copies is 0"));
     let nowhere = builder(5).durable(Path::new("/no/such/folder/file"));
     assert!(error(nowhere.bootstrap().await).contains("/no/such/folder/file"));
-    let client = builder(5).durable("file").visit([&seed]).await;
+    let client = builder(5).durable("file").visit([&peer]).await;
     assert!(matches!(client.err(), Some(DhtError::DurableClient)));
-    let twin = builder(1).within(Duration::from_secs(2)).join([&seed]).await;
+    let twin = builder(1).within(Duration::from_secs(2)).join([&peer]).await;
     assert!(matches!(twin.err(), Some(DhtError::IdInUse)));
     dhts[0].put("still", "here").await.unwrap();
 }
@@ -333,8 +333,8 @@ async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
     let first = builder(0).durable(file(0)).bootstrap().await.unwrap();
     let mut dhts = vec![first];
     for id in 1..3 {
-        let seed = address(&dhts[0]);
-        dhts.push(builder(id).durable(file(id)).join([seed]).await.unwrap());
+        let peer = address(&dhts[0]);
+        dhts.push(builder(id).durable(file(id)).join([peer]).await.unwrap());
     }
     let copies = all_done(dhts[0].put_all(entries(COUNT)), COUNT).await;
     assert!(copies.iter().all(|&copies| copies == 3));

@@ -18,12 +18,12 @@ fn host(id: u32) -> Host {
 /// A group of this many members in this process, each in the same view.
 async fn cluster(members: u32, change: Change) -> (Vec<Group>, Vec<Events>) {
     let (first, events) = host(0).group("g").with_broadcast(change).bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
+    let peer = first.local_addr().to_string();
     let joining: Vec<_> = (1..members)
         .map(|id| {
-            let seed = seed.clone();
+            let peer = peer.clone();
             let joins = async move {
-                host(id).group("g").with_broadcast(change).join([seed]).await.unwrap()
+                host(id).group("g").with_broadcast(change).join([peer]).await.unwrap()
             };
             tokio::spawn(joins)
         })
@@ -296,14 +296,14 @@ async fn without_a_quorum_nothing_is_accepted() {
 #[tokio::test]
 async fn who_cannot_join_is_told_why() {
     let (groups, _events) = cluster(2, |config| config).await;
-    let seed = groups[0].local_addr().to_string();
+    let peer = groups[0].local_addr().to_string();
     let soon = Duration::from_millis(1500);
     let error = |joined: Result<(Group, Events), JoinError>| joined.err().expect("no member");
 
     let elsewhere = Host::builder("another").start().unwrap();
-    let joined = elsewhere.group("g").within(soon).join([&seed]).await;
+    let joined = elsewhere.group("g").within(soon).join([&peer]).await;
     assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another cluster");
-    let joined = host(7).group("another").within(soon).join([&seed]).await;
+    let joined = host(7).group("another").within(soon).join([&peer]).await;
     assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another group");
     let joined = host(7).group("g").within(soon).join(["127.0.0.1:1"]).await;
     let text = error(joined).to_string();
@@ -314,14 +314,14 @@ async fn who_cannot_join_is_told_why() {
     let joined = host(7).group("g").join(["127.0.0.1"]).await;
     assert!(error(joined).to_string().contains("expected HOST:PORT"));
     let joined = host(7).group("g").join([] as [&str; 0]).await;
-    assert!(matches!(error(joined), JoinError::NoSeed));
+    assert!(matches!(error(joined), JoinError::NoPeer));
 }
 
 #[tokio::test]
 async fn a_second_member_with_the_same_id_is_refused_and_the_first_goes_on() {
     let (groups, mut events) = cluster(3, |config| config).await;
-    let seed = groups[0].local_addr().to_string();
-    let joined = host(1).group("g").within(Duration::from_secs(3)).join([seed]).await;
+    let peer = groups[0].local_addr().to_string();
+    let joined = host(1).group("g").within(Duration::from_secs(3)).join([peer]).await;
     let refused = joined.err().expect("refused");
     assert!(matches!(refused, JoinError::Refused { refusal: Refusal::IdInUse }), "{refused}");
     groups[1].broadcast("still here").await.unwrap();
@@ -473,7 +473,7 @@ async fn messages_to_one_member_go_on_through_views_and_each_comes_once() {
     let _told: Vec<_> = events.into_iter().map(read).collect();
     let to = member(&groups[0], 1);
     let (sender, leaver) = (groups[0].clone(), groups[2].clone());
-    let seed = sender.local_addr().to_string();
+    let peer = sender.local_addr().to_string();
     tokio::spawn(async move {
         for number in 0..1000 {
             sender.send_to(to, format!("{number}")).await.unwrap();
@@ -485,7 +485,7 @@ async fn messages_to_one_member_go_on_through_views_and_each_comes_once() {
             }
         }
     });
-    let joined = tokio::spawn(async move { host(7).group("g").join([seed]).await.unwrap() });
+    let joined = tokio::spawn(async move { host(7).group("g").join([peer]).await.unwrap() });
     let received = receive_direct(&mut reader, 1000).await;
     let expected: Vec<_> = (0..1000).map(|number| (0, format!("{number}"))).collect();
     assert_eq!(received, expected);

@@ -11,9 +11,9 @@ use support::builder;
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(30);
 
-async fn join(id: u32, seed: &str, events_bytes_max: usize) -> (Group, Events) {
+async fn join(id: u32, peer: &str, events_bytes_max: usize) -> (Group, Events) {
     let host = Host::builder("test").id(NodeId(id)).events_bytes_max(events_bytes_max);
-    host.start().unwrap().group("g").within(SOON).join([seed]).await.unwrap()
+    host.start().unwrap().group("g").within(SOON).join([peer]).await.unwrap()
 }
 
 async fn next(events: &mut Events) -> Event {
@@ -27,9 +27,9 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
     const JOINERS: u32 = 60;
     let host = Host::builder("test").id(NodeId(1)).start().unwrap();
     let (first, mut events) = host.group("g").bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
-    let (_second, mut others) = join(2, &seed, 1 << 20).await;
-    let (third, mut unread) = join(3, &seed, EVENTS_BYTES_MAX).await;
+    let peer = first.local_addr().to_string();
+    let (_second, mut others) = join(2, &peer, 1 << 20).await;
+    let (third, mut unread) = join(3, &peer, EVENTS_BYTES_MAX).await;
     for events in [&mut events, &mut others] {
         while !matches!(next(events).await, Event::View(view) if view.len() == 3) {}
     }
@@ -46,7 +46,7 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
     });
     let mut most = 0;
     for id in 10..10 + JOINERS {
-        let (joiner, mut told) = join(id, &seed, 1 << 20).await;
+        let (joiner, mut told) = join(id, &peer, 1 << 20).await;
         joiner.leave().unwrap();
         while next(&mut told).await != Event::Left {}
         joiner.stop().await;

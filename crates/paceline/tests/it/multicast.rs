@@ -23,8 +23,8 @@ type Member = (Multicast, Events);
 async fn group(members: u32, change: impl Fn(Config) -> Config) -> Vec<Member> {
     let mut group = vec![builder(0).with_repairs(&change).bootstrap().await.unwrap()];
     for id in 1..members {
-        let seed = group[0].0.local_addr().to_string();
-        group.push(builder(id).with_repairs(&change).join([seed]).await.unwrap());
+        let peer = group[0].0.local_addr().to_string();
+        group.push(builder(id).with_repairs(&change).join([peer]).await.unwrap());
     }
     for (_, events) in &mut group {
         view_of(events, members as usize).await;

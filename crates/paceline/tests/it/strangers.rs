@@ -298,9 +298,9 @@ async fn a_client_that_just_came_gets_its_values_at_once_from_hosts_that_never_h
         .take(6)
         .enumerate()
     {
-        let seed = hosts[round].local_addr().to_string();
+        let peer = hosts[round].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        let client = builder(500 + round as u32).style(style).visit([seed]).await.unwrap();
+        let client = builder(500 + round as u32).style(style).visit([peer]).await.unwrap();
         for number in 0..50 {
             let value = client.get(name_of(number)).await.unwrap();
             assert_eq!(value.unwrap(), format!("value {number}"));
@@ -318,8 +318,8 @@ async fn a_client_that_just_came_gets_its_values_at_once_from_hosts_that_never_h
 async fn table(hosts: u32) -> Vec<Dht> {
     let mut dhts = vec![builder(0).bootstrap().await.unwrap()];
     for id in 1..hosts {
-        let seed = dhts[0].local_addr().to_string();
-        dhts.push(builder(id).join([seed]).await.unwrap());
+        let peer = dhts[0].local_addr().to_string();
+        dhts.push(builder(id).join([peer]).await.unwrap());
     }
     dhts
 }
@@ -426,9 +426,9 @@ async fn hosts_of_a_table_come_back_with_their_ids_at_other_addresses() {
         let place = id as usize;
         let before = hosts[place].local_addr();
         hosts[place].stop().await;
-        let seed = hosts[(place + 1) % 4].local_addr().to_string();
+        let peer = hosts[(place + 1) % 4].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        hosts[place] = builder(id).join([seed]).await.unwrap();
+        hosts[place] = builder(id).join([peer]).await.unwrap();
         println!("host {id} is back after {:?}", began.elapsed());
         assert_ne!(hosts[place].local_addr(), before);
         have_contacts(&hosts, 3).await;
@@ -455,11 +455,11 @@ async fn hosts_of_a_table_come_back_with_their_ids_at_other_addresses() {
 async fn members_of_a_group_come_back_with_their_ids_at_other_addresses() {
     let host = |id| Host::builder("test").id(NodeId(id)).start().unwrap().group("g");
     let (first, mut events) = host(1).bootstrap().await.unwrap();
-    let seed = first.local_addr().to_string();
-    let (_second, _others) = host(2).join([&seed]).await.unwrap();
+    let peer = first.local_addr().to_string();
+    let (_second, _others) = host(2).join([&peer]).await.unwrap();
     for round in 0..3 {
         let began = tokio::time::Instant::now();
-        let (third, mut own) = host(3).join([&seed]).await.unwrap();
+        let (third, mut own) = host(3).join([&peer]).await.unwrap();
         println!("member 3 is in for the {}. time after {:?}", round + 1, began.elapsed());
         third.broadcast(format!("round {round}")).await.unwrap();
         for events in [&mut events, &mut own] {

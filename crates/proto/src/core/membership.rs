@@ -21,8 +21,8 @@ pub enum MembershipCommand {
         /// This node's address.
         address: Bytes,
         /// Nodes to ask, any members. On sockets the list may be empty: the node asks those that
-        /// the driver finds at the seeds' addresses.
-        seeds: Vec<NodeId>,
+        /// the driver finds at the peers' addresses.
+        peers: Vec<NodeId>,
     },
     /// Stop being a member.
     Leave,

@@ -12,7 +12,7 @@ use super::{Cx, Group};
 use crate::core::{Instant, Member, NodeId, View, ViewId};
 use crate::detector::Health;
 
-/// The most nodes remembered as contacts for the group: seeds, and members of views.
+/// The most nodes remembered as contacts for the group: the peers to ask, and members of views.
 const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
@@ -46,12 +46,12 @@ impl Group {
         self.install(cx, ViewId(0), made_at, vec![self.me.clone()]);
     }
 
-    pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, seeds: Vec<NodeId>) {
+    pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, peers: Vec<NodeId>) {
         if self.role != Role::Outside {
             return cx.count(counters::ALREADY_IN, 1);
         }
         self.me.address = address;
-        self.seeds = seeds;
+        self.asked = peers;
         self.begin(cx);
         self.role = Role::Joining;
         self.ask_to_join(cx);
@@ -59,17 +59,17 @@ impl Group {
     }
 
     /// One more node to ask.
-    pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.seeds.contains(&node) {
-            self.seeds.push(node);
+    pub(super) fn add_asked(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+        if !self.asked.contains(&node) {
+            self.asked.push(node);
             self.send(cx, node, Message::Join(self.me.clone()));
         }
     }
 
     pub(super) fn ask_to_join(&mut self, cx: &mut Cx<'_>) {
-        for &seed in &self.seeds {
-            if seed != cx.node {
-                self.send(cx, seed, Message::Join(self.me.clone()));
+        for &node in &self.asked {
+            if node != cx.node {
+                self.send(cx, node, Message::Join(self.me.clone()));
             }
         }
     }
@@ -440,12 +440,12 @@ impl Group {
             view_ref.rank(node).is_none_or(|rank| view_ref.members()[rank] != member)
         });
         for member in view.members() {
-            if !self.seeds.contains(&member.node) {
-                self.seeds.push(member.node);
+            if !self.asked.contains(&member.node) {
+                self.asked.push(member.node);
             }
         }
-        let surplus = self.seeds.len().saturating_sub(KNOWN_MAX);
-        self.seeds.drain(..surplus);
+        let surplus = self.asked.len().saturating_sub(KNOWN_MAX);
+        self.asked.drain(..surplus);
         let is_awaited = self.proven_joiners(1).next().is_some();
         self.joins_at = if is_awaited { cx.now } else { Instant::MAX };
         // A node that left may be back already, in another incarnation.
@@ -502,8 +502,8 @@ impl Group {
             return;
         }
         let is_known = self.view.rank(from).is_some();
-        // Members of any view that this node was in are seeds.
-        let may_judge = !self.has_primary && (is_known || self.seeds.contains(&from));
+        // Members of any view that this node was in are asked.
+        let may_judge = !self.has_primary && (is_known || self.asked.contains(&from));
         // Without a primary also in an earlier view: this one's was made up by the member that told
         // it of it, or the other misses it, and learns of it when it is asked.
         if (view > self.view.id() && is_known) || (view != self.view.id() && may_judge) {

@@ -71,7 +71,7 @@ pub struct Group {
     role: Role,
     // The driver's incarnation is used up.
     has_begun: bool,
-    seeds: Vec<NodeId>,
+    asked: Vec<NodeId>,
     // The view installed last, its members' contacts by rank, and the name of its proposal.
     view: Arc<View>,
     contacts: Vec<Contact>,
@@ -139,7 +139,7 @@ impl Group {
             me: Contact { member: no_member, token: 0, address: Bytes::new() },
             role: Role::Outside,
             has_begun: false,
-            seeds: Vec::new(),
+            asked: Vec::new(),
             view: Arc::new(View::new(ViewId(0), [])),
             contacts: Vec::new(),
             made_at: Ballot { round: 0, proposer: NodeId(0) },
@@ -205,7 +205,7 @@ impl Group {
     /// Bytes that this member holds because of what others sent: blocks and messages, also those of
     /// a view to come, and what it remembers of nodes.
     pub fn memory_bytes(&self) -> usize {
-        let nodes = self.leavers.len() + self.claims.len() + self.expelled.len() + self.seeds.len();
+        let nodes = self.leavers.len() + self.claims.len() + self.expelled.len() + self.asked.len();
         self.chain.bytes_held()
             + self.early_bytes
             + self.post.memory_bytes()
@@ -533,8 +533,8 @@ impl Protocol for Group {
         self.note_stream(cx, peer, state);
         match state {
             PeerState::Down => self.probe_member(cx, peer),
-            // A driver has found which node is at the address of a seed.
-            PeerState::Up { .. } if self.role == Role::Joining => self.add_seed(cx, peer),
+            // A driver has found which node is at the address of a peer.
+            PeerState::Up { .. } if self.role == Role::Joining => self.add_asked(cx, peer),
             PeerState::Up { .. } | PeerState::Suspect => {}
         }
         self.settle(cx);
@@ -639,7 +639,7 @@ impl Protocol for Group {
         match command {
             Command::Membership(command) => match command {
                 MembershipCommand::Bootstrap { address } => self.bootstrap(cx, address),
-                MembershipCommand::Join { address, seeds } => self.join(cx, address, seeds),
+                MembershipCommand::Join { address, peers } => self.join(cx, address, peers),
                 MembershipCommand::Leave => self.leave(cx),
             },
             Command::Broadcast { payload, topology, urgency, ticket } => {

@@ -480,7 +480,7 @@ impl Group {
         }
         if self.is_member() && !self.has_primary {
             // Members that know the outcome may be in no view with this member.
-            for &node in self.seeds.iter().filter(|&&node| node != self.me.member.node) {
+            for &node in self.asked.iter().filter(|&&node| node != self.me.member.node) {
                 self.send(cx, node, Message::Installed { view: self.view.id() });
             }
             is_waiting = true;

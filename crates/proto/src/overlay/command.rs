@@ -13,7 +13,7 @@ pub enum Command {
     /// responsible for everything.
     Membership(MembershipCommand),
     /// Become a client, which asks members, but forwards and stores nothing. It asks the members
-    /// that the driver finds at the addresses of seeds.
+    /// that the driver finds at the addresses of peers.
     Visit {
         /// Where the driver of another node reaches this one.
         address: Bytes,
@@ -245,8 +245,8 @@ pub enum RejectReason {
 /// Why a node did not become a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinFailure {
-    /// The node was given no seeds.
-    NoSeeds,
+    /// The node was given no peers.
+    NoPeers,
     /// No node answered as a member.
     Unreachable,
 }

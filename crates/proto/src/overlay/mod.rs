@@ -604,7 +604,7 @@ impl Overlay {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
                 self.state().upkeep.add_lost(exchange.to, now);
-                // The seeds of a joiner may have failed long ago.
+                // The peers of a joiner may have failed long ago.
                 if self.is_member() {
                     self.storage.note_loss(cx, exchange.to);
                 }
@@ -673,9 +673,9 @@ impl Protocol for Overlay {
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
-        // The driver has found the node at the address of a seed.
+        // The driver has found the node at the address of a peer.
         if let PeerState::Up { .. } = state {
-            self.add_seed(cx, peer);
+            self.add_peer(cx, peer);
         }
     }
 
@@ -700,7 +700,7 @@ impl Protocol for Overlay {
         match command {
             Command::Membership(command) => match command {
                 MembershipCommand::Bootstrap { address } => self.bootstrap(cx, address),
-                MembershipCommand::Join { address, seeds } => self.join(cx, address, seeds),
+                MembershipCommand::Join { address, peers } => self.join(cx, address, peers),
                 MembershipCommand::Leave => self.leave(cx),
             },
             Command::Visit { address } => self.visit(cx, address),

@@ -235,7 +235,7 @@ impl Overlay {
                 Some(guide) => Some(guide),
                 None => return self.no_guide(cx, tag, &targets),
             },
-            Owner::Join => self.next_seed(),
+            Owner::Join => self.next_peer(),
             Owner::Merge(node) => Some(node),
             // Its own table says that it is responsible itself.
             Owner::Sync if !self.is_member() => self.any_contact(cx),

@@ -89,8 +89,8 @@ impl Upkeep {
 /// A node on its way in.
 #[derive(Debug)]
 pub(super) struct Joining {
-    seeds: Vec<NodeId>,
-    next_seed: usize,
+    peers: Vec<NodeId>,
+    next_peer: usize,
     give_up_at: Instant,
     retry_at: Instant,
     // True once a member has answered.
@@ -110,14 +110,14 @@ impl Overlay {
         self.trust_neighbours(cx);
     }
 
-    pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, seeds: Vec<NodeId>) {
+    pub(super) fn join(&mut self, cx: &mut Cx<'_>, address: Bytes, peers: Vec<NodeId>) {
         if self.role != Role::Outside {
             return cx.count(counters::ALREADY_IN, 1);
         }
-        let seeds: Vec<NodeId> = seeds.into_iter().filter(|&seed| seed != cx.node).collect();
-        // The driver may still find seeds by their addresses.
-        if seeds.is_empty() && address.is_empty() {
-            return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoSeeds });
+        let peers: Vec<NodeId> = peers.into_iter().filter(|&peer| peer != cx.node).collect();
+        // The driver may still find peers by their addresses.
+        if peers.is_empty() && address.is_empty() {
+            return cx.deliver(Event::JoinFailed { reason: JoinFailure::NoPeers });
         }
         self.role = Role::Joining;
         self.storage.begin_join();
@@ -125,21 +125,21 @@ impl Overlay {
         let state = self.state();
         state.address = address;
         state.joining = Some(Joining {
-            seeds,
-            next_seed: 0,
+            peers,
+            next_peer: 0,
             give_up_at,
             retry_at: Instant::ZERO,
             is_answered: false,
             notices: Vec::new(),
         });
-        if state.joining.as_ref().is_some_and(|joining| joining.seeds.is_empty()) {
+        if state.joining.as_ref().is_some_and(|joining| joining.peers.is_empty()) {
             return self.arm(cx);
         }
         self.find_place(cx);
     }
 
-    /// Adds a seed: a node to ask.
-    pub(super) fn add_seed(&mut self, cx: &mut Cx<'_>, node: NodeId) {
+    /// Adds a peer: a node to ask.
+    pub(super) fn add_peer(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.is_client() {
             return self.add_guide(cx, node);
         }
@@ -149,22 +149,22 @@ impl Overlay {
         let Some(joining) = &mut self.state().joining else {
             return;
         };
-        if joining.seeds.contains(&node) {
+        if joining.peers.contains(&node) {
             return;
         }
-        joining.seeds.push(node);
-        if joining.seeds.len() == 1 {
+        joining.peers.push(node);
+        if joining.peers.len() == 1 {
             self.find_place(cx);
         }
     }
 
-    /// The seed that is asked next.
-    pub(super) fn next_seed(&mut self) -> Option<NodeId> {
+    /// The peer that is asked next.
+    pub(super) fn next_peer(&mut self) -> Option<NodeId> {
         let joining = self.state().joining.as_mut()?;
-        let count = joining.seeds.len().max(1);
-        let seed = joining.seeds.get(joining.next_seed % count).copied()?;
-        joining.next_seed += 1;
-        Some(seed)
+        let count = joining.peers.len().max(1);
+        let peer = joining.peers.get(joining.next_peer % count).copied()?;
+        joining.next_peer += 1;
+        Some(peer)
     }
 
     /// Some node of the table.
@@ -244,11 +244,11 @@ impl Overlay {
             return;
         };
         let (give_up_at, retry_at) = (joining.give_up_at, joining.retry_at);
-        let has_seeds = !joining.seeds.is_empty();
+        let has_peers = !joining.peers.is_empty();
         if give_up_at <= cx.now {
             self.go_outside(cx);
             cx.deliver(Event::JoinFailed { reason: JoinFailure::Unreachable });
-        } else if has_seeds && retry_at <= cx.now && self.is_table_idle() {
+        } else if has_peers && retry_at <= cx.now && self.is_table_idle() {
             self.find_place(cx);
         }
     }

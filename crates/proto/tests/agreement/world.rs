@@ -434,7 +434,7 @@ impl<'a> World<'a> {
 }
 
 fn join() -> Command {
-    MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0), NodeId(1)] }.into()
+    MembershipCommand::Join { address: Bytes::new(), peers: vec![NodeId(0), NodeId(1)] }.into()
 }
 
 /// A group whose broadcast goes round a ring.

@@ -75,11 +75,11 @@ fn group_seeds_keep_their_promises_beside_forgers() {
         for (_, act) in &mut scenario.acts {
             if let group_swarm::Act::Command(
                 _,
-                group::Command::Membership(MembershipCommand::Join { seeds, .. }),
+                group::Command::Membership(MembershipCommand::Join { peers, .. }),
             ) = act
-                && seeds.iter().any(|seed| !gone.contains_key(seed))
+                && peers.iter().any(|peer| !gone.contains_key(peer))
             {
-                seeds.retain(|seed| !gone.contains_key(seed));
+                peers.retain(|peer| !gone.contains_key(peer));
             }
         }
         let lies = Lies::draw(&mut rng, [2_000, 10_000, 50_000], Instant::MAX);

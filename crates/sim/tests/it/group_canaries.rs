@@ -71,7 +71,7 @@ enum Bug {
 struct Sabotage {
     bug: Bug,
     has_struck: bool,
-    seeds: Vec<NodeId>,
+    peers: Vec<NodeId>,
     views: BTreeMap<ViewId, Arc<View>>,
     deliveries: usize,
     kept: Vec<Event>,
@@ -110,7 +110,7 @@ impl Sabotage {
         Sabotage {
             bug,
             has_struck: false,
-            seeds: Vec::new(),
+            peers: Vec::new(),
             views: BTreeMap::new(),
             deliveries: 0,
             kept: Vec::new(),
@@ -148,7 +148,7 @@ impl Sabotage {
             *group = Group::new(cx.shared);
             cx.outbox.sends.clear();
             group.handle_start(cx);
-            group.handle_command(cx, join(self.seeds.iter().map(|node| node.0)));
+            group.handle_command(cx, join(self.peers.iter().map(|node| node.0)));
         }
         for event in &cx.outbox.events {
             if let Event::View(view) = event {
@@ -426,8 +426,8 @@ impl Tamper<Group> for Sabotage {
         _: &mut Context<'_, Group>,
         command: &mut Command,
     ) -> bool {
-        if let Command::Membership(MembershipCommand::Join { seeds, .. }) = command {
-            self.seeds.clone_from(seeds);
+        if let Command::Membership(MembershipCommand::Join { peers, .. }) = command {
+            self.peers.clone_from(peers);
         }
         true
     }

@@ -105,7 +105,7 @@ fn simulation(config: &Config, seed: u64, loss: f64) -> Sim<'static, Multicast> 
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), move |_| Multicast::new(&own));
     sim.command_at(at(1), NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into());
     for node in 1..NODES {
-        let join = MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0)] }.into();
+        let join = MembershipCommand::Join { address: Bytes::new(), peers: vec![NodeId(0)] }.into();
         sim.command_at(at(2), NodeId(node), join);
     }
     for number in 0..1200 {
@@ -148,7 +148,7 @@ fn a_member_that_crashes_is_heard_again_under_its_new_incarnation() {
     let victim = NodeId(3);
     sim.fault_at(at(5_000), Fault::Crash(victim));
     sim.fault_at(at(8_000), Fault::Restart(victim));
-    let join = MembershipCommand::Join { address: Bytes::new(), seeds: vec![NodeId(0)] }.into();
+    let join = MembershipCommand::Join { address: Bytes::new(), peers: vec![NodeId(0)] }.into();
     sim.command_at(at(8_001), victim, join);
     sim.run_until(at(16_000), &mut ledger);
     for (receiver, sender) in pairs() {

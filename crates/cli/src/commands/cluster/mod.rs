@@ -49,9 +49,9 @@ pub struct Which {
 #[command(after_help = "\
 Examples:
   paceline up -n 5
-  paceline broadcast --seed 127.0.0.1:7001     one more member, at your terminal
+  paceline broadcast --peer 127.0.0.1:7001     one more member, at your terminal
   paceline up -n 16 --service dht              a distributed hash table instead
-  paceline dht put apples 17 --seed 127.0.0.1:7001
+  paceline dht put apples 17 --peer 127.0.0.1:7001
   paceline up -n 3 --service walk              servers of random walks instead
   paceline down")]
 pub struct UpArgs {
@@ -139,7 +139,7 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
     let all: Vec<String> = processes.iter().map(|process| process.address.to_string()).collect();
     let how = match args.service.service.joins {
-        true => format!("join with --seed {}", all[0]),
+        true => format!("join with --peer {}", all[0]),
         false => format!("walk with --servers {}", all.join(",")),
     };
     ui.print(&format!("{text}{started} started, {kept} already running; {how}\n"))?;
@@ -173,8 +173,8 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
         if processes.iter().any(|process| process.address == address) {
             continue;
         }
-        let seed = processes.first().map(|process| process.address);
-        let started = start(args, &folder, address, seed, ui).and_then(|process| {
+        let peer = processes.first().map(|process| process.address);
+        let started = start(args, &folder, address, peer, ui).and_then(|process| {
             processes.push(process);
             folder.write(&processes)
         });
@@ -243,7 +243,7 @@ fn start(
     args: &UpArgs,
     folder: &Folder,
     address: SocketAddr,
-    seed: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
     ui: &Ui,
 ) -> Result<Process, CliError> {
     let log = folder.log(address.port());
@@ -255,10 +255,10 @@ fn start(
     command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
     let service = args.service.service;
     command.args(args.service.arguments());
-    match seed {
+    match peer {
         _ if !service.joins => {}
         None => _ = command.arg("--bootstrap"),
-        Some(seed) => _ = command.args(["--seed", &seed.to_string()]),
+        Some(peer) => _ = command.args(["--peer", &peer.to_string()]),
     }
     let mut stat = None;
     if service.stores {
@@ -273,7 +273,7 @@ fn start(
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     // Meant for commands of this shell, not for the nodes.
-    command.env_remove("PACELINE_SEEDS").env_remove("PACELINE_ADVERTISE");
+    command.env_remove("PACELINE_PEERS").env_remove("PACELINE_ADVERTISE");
     command.stdin(Stdio::null()).stdout(file).stderr(twin);
     let mut child = command.spawn().map_err(|error| failed(&log, &error))?;
     let begun = Instant::now();

@@ -25,7 +25,7 @@ use crate::ui::Ui;
 Examples:
   paceline dht dump 7001.redb --json
   paceline dht dump 7001.redb 7002.redb -o table.csv
-  paceline dht load table.csv --seed 127.0.0.1:7001")]
+  paceline dht load table.csv --peer 127.0.0.1:7001")]
 pub struct Args {
     /// Files of hosts, as in --durable
     #[arg(required = true, value_name = "FILE")]

@@ -24,7 +24,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{runtime, seeds_or_environment, unless_stopped};
+use super::member::{FormerSeed, peers_or_environment, runtime, unless_stopped};
 use super::node::dht::explain;
 use crate::content::text_or_base64;
 use crate::error::CliError;
@@ -45,7 +45,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   paceline up -n 16 --service dht
-  export PACELINE_SEEDS=127.0.0.1:7001
+  export PACELINE_PEERS=127.0.0.1:7001
   paceline dht put apples 17
   paceline dht get apples
   paceline dht load stock.csv --outcomes stock.outcomes.csv
@@ -58,7 +58,7 @@ enum What {
     /// Write a value
     #[command(after_help = "\
 Examples:
-  paceline dht put apples 17 --seed 127.0.0.1:7001")]
+  paceline dht put apples 17 --peer 127.0.0.1:7001")]
     Put {
         /// The key, 1 to 512 bytes
         key: OsString,
@@ -73,7 +73,7 @@ Examples:
     /// Remove the value under a key
     #[command(after_help = "\
 Examples:
-  paceline dht remove apples --seed 127.0.0.1:7001")]
+  paceline dht remove apples --peer 127.0.0.1:7001")]
     Remove {
         /// The key
         key: OsString,
@@ -91,9 +91,12 @@ Examples:
 /// The table, and how to reach it.
 #[derive(Debug, clap::Args)]
 pub struct ClientArgs {
-    /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_SEEDS]
-    #[arg(long = "seed", value_name = "HOST:PORT", value_delimiter = ',')]
-    seeds: Vec<String>,
+    /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_PEERS]
+    #[arg(long = "peer", value_name = "HOST:PORT", value_delimiter = ',')]
+    peers: Vec<String>,
+
+    #[command(flatten)]
+    former: FormerSeed,
 
     /// The cluster's name
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
@@ -189,9 +192,9 @@ impl ClientArgs {
         bundling: Option<Bundling>,
         writing: Option<Writing>,
     ) -> Result<Dht, CliError> {
-        let seeds = seeds_or_environment(&self.seeds);
-        if seeds.is_empty() {
-            let wrong = "no host to ask: pass --seed HOST:PORT, or set PACELINE_SEEDS";
+        let peers = peers_or_environment(&self.peers)?;
+        if peers.is_empty() {
+            let wrong = "no host to ask: pass --peer HOST:PORT, or set PACELINE_PEERS";
             return Err(CliError::Input(wrong.to_owned()));
         }
         let mut host = Host::builder(&self.cluster).bind(self.bind);
@@ -207,7 +210,7 @@ impl ClientArgs {
         if let Some(writing) = writing {
             builder = builder.require_copies(writing.require_copies);
         }
-        builder.visit(&seeds).await.map_err(explain)
+        builder.visit(&peers).await.map_err(explain)
     }
 }
 

@@ -24,9 +24,9 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  paceline dht get apples --seed 127.0.0.1:7001
-  paceline dht get logo --seed 127.0.0.1:7001 -o logo.png
-  paceline dht get --keys-from keys.txt --seed 127.0.0.1:7001")]
+  paceline dht get apples --peer 127.0.0.1:7001
+  paceline dht get logo --peer 127.0.0.1:7001 -o logo.png
+  paceline dht get --keys-from keys.txt --peer 127.0.0.1:7001")]
 pub struct Args {
     /// The key
     #[arg(required_unless_present = "keys_from", conflicts_with = "keys_from")]

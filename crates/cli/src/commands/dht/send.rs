@@ -20,7 +20,7 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  paceline dht send 'stock is closed' apples pears --seed 127.0.0.1:7001
+  paceline dht send 'stock is closed' apples pears --peer 127.0.0.1:7001
   paceline dht send 'stock is closed' --keys-from keys.txt")]
 pub struct Args {
     /// The message, up to 63,488 bytes

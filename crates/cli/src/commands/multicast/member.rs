@@ -45,6 +45,7 @@ impl Args {
                 self.datagram
             )));
         }
+        let peers = host.peers()?;
         let mut builder = host.builder().datagram_bytes_max(self.datagram);
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));
@@ -53,7 +54,7 @@ impl Args {
         let group = builder.start().map_err(explain_host)?.multicast(&host.group);
         let group = group.with_repairs(change).within(host.join_within);
         let joined = runtime.block_on(unless_stopped(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(host.seeds()).await }
+            if host.bootstrap { group.bootstrap().await } else { group.join(peers).await }
         }));
         let (multicast, events) = joined?.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();

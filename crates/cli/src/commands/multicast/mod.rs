@@ -17,8 +17,8 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples, one in each terminal:
   paceline multicast recv --bootstrap --bind 127.0.0.1:7001 --id 1
-  paceline multicast recv --seed 127.0.0.1:7001 --id 2
-  paceline multicast send --seed 127.0.0.1:7001 --id 3
+  paceline multicast recv --peer 127.0.0.1:7001 --id 2
+  paceline multicast send --peer 127.0.0.1:7001 --id 3
 
 The overhead of repairs:
   paceline multicast tune --within 10ms --recover 95% --overhead 30%")]

@@ -11,8 +11,8 @@ use crate::ui::Ui;
 #[command(after_help = "\
 Examples, one in each terminal:
   paceline multicast recv --bootstrap --bind 127.0.0.1:7001 --id 1
-  paceline multicast recv --seed 127.0.0.1:7001 --id 2
-  paceline multicast send --seed 127.0.0.1:7001 --id 3
+  paceline multicast recv --peer 127.0.0.1:7001 --id 2
+  paceline multicast send --peer 127.0.0.1:7001 --id 3
 
 With --json a packet is a JSON document in a line: {\"sender\":3,\"seq\":0,\"text\":\"hello\",
 \"how\":\"direct\",\"after_ms\":0.0,\"late\":false}; so are losses and views. A packet that is

@@ -22,8 +22,8 @@ use crate::ui::Ui;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  date | paceline multicast send --seed 127.0.0.1:7001
-  paceline multicast send --seed 127.0.0.1:7001 --rate 1000/s --size 1KB --count 60000")]
+  date | paceline multicast send --peer 127.0.0.1:7001
+  paceline multicast send --peer 127.0.0.1:7001 --rate 1000/s --size 1KB --count 60000")]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,

@@ -16,7 +16,7 @@ use crate::parse;
 use crate::ui::Ui;
 
 /// What to do about a host that knows of no other.
-const NO_HOST: &str = "no host to ask: pass --seed HOST:PORT to join a table, or --bootstrap to \
+const NO_HOST: &str = "no host to ask: pass --peer HOST:PORT to join a table, or --bootstrap to \
                        create a new one";
 /// How often a host writes what it holds.
 const STAT_EVERY: Duration = Duration::from_millis(500);
@@ -85,7 +85,7 @@ pub fn host(
     args: &HostOptions,
     ui: &Ui,
 ) -> Result<Outcome, CliError> {
-    let runtime = runtime()?;
+    let (runtime, peers) = (runtime()?, member.peers()?);
     let mut builder = member
         .builder()
         .start()
@@ -105,7 +105,7 @@ pub fn host(
         let joining = async {
             match member.bootstrap {
                 true => builder.bootstrap().await,
-                false => builder.join(member.seeds()).await,
+                false => builder.join(peers).await,
             }
         };
         let dht = unless_stopped(joining).await?.map_err(explain)?;
@@ -189,7 +189,7 @@ async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), Cli
 pub fn explain(error: DhtError) -> CliError {
     match error {
         DhtError::Closed => CliError::Failed(error.to_string()),
-        DhtError::NoSeed => CliError::Input(NO_HOST.to_owned()),
+        DhtError::NoPeer => CliError::Input(NO_HOST.to_owned()),
         error => CliError::Input(error.to_string()),
     }
 }

@@ -30,7 +30,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   paceline node --bootstrap --bind 127.0.0.1:7001   the first of a group
-  paceline node --seed 127.0.0.1:7001               one more
+  paceline node --peer 127.0.0.1:7001               one more
   paceline node --service dht --bootstrap --bind 127.0.0.1:7001 --durable 7001.redb
                                                     the first of a distributed hash table
   paceline node --service walk --bind 127.0.0.1:7001

@@ -19,7 +19,7 @@ pub struct Service {
     about: &'static str,
     /// How a node of it ends after the first Ctrl-C.
     pub ending: Ending,
-    /// True if its nodes join each other, by `--bootstrap` and `--seed`; else a client names them.
+    /// True if its nodes join each other, by `--bootstrap` and `--peer`; else a client names them.
     pub joins: bool,
     /// True if its nodes store values: they say what they hold, and may keep it in a file.
     pub stores: bool,

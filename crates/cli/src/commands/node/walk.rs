@@ -25,8 +25,8 @@ pub struct ServerArgs {
 
 /// Is a server until Ctrl-C, or this many, each with a thread and a port of its own.
 pub fn serve(member: &HostArgs, workers: u16, ui: &Ui) -> Result<Outcome, CliError> {
-    if member.bootstrap || !member.seeds.is_empty() {
-        let wrong = "--service walk: a server waits for its client, and accepts neither --seed nor \
+    if member.bootstrap || !member.peers.is_empty() {
+        let wrong = "--service walk: a server waits for its client, and accepts neither --peer nor \
                      --bootstrap";
         return Err(CliError::Input(wrong.to_owned()));
     }

@@ -38,7 +38,7 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_paceline"));
         command.args(arguments).current_dir(self.path());
         command.env_remove("PACELINE_LOG").env_remove("PACELINE_LOG_FORMAT");
-        command.env_remove("PACELINE_SEEDS");
+        command.env_remove("PACELINE_PEERS");
         command
     }
 

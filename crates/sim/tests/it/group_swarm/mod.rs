@@ -74,10 +74,10 @@ pub fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-pub fn join(seeds: impl IntoIterator<Item = u32>) -> Command {
+pub fn join(peers: impl IntoIterator<Item = u32>) -> Command {
     MembershipCommand::Join {
         address: Bytes::new(),
-        seeds: seeds.into_iter().map(NodeId).collect(),
+        peers: peers.into_iter().map(NodeId).collect(),
     }
     .into()
 }
@@ -155,15 +155,15 @@ impl Scenario {
         if rng.chance(0.5) {
             scenario.codec = Codec::CheckWire;
         }
-        // Joins at any time, by any seeds.
+        // Joins at any time, by any peers.
         for (when, act) in scenario.acts.iter_mut().skip(1) {
             if rng.chance(0.5) {
                 *when = at(u64::from(rng.below(4000)));
                 // By then node 0 may be gone.
-                if let Act::Command(_, Command::Membership(MembershipCommand::Join { seeds, .. })) =
+                if let Act::Command(_, Command::Membership(MembershipCommand::Join { peers, .. })) =
                     act
                 {
-                    *seeds = (0..nodes).map(NodeId).collect();
+                    *peers = (0..nodes).map(NodeId).collect();
                 }
             }
         }

@@ -72,10 +72,10 @@ pub fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
-pub fn join(seeds: impl IntoIterator<Item = u32>) -> Command {
+pub fn join(peers: impl IntoIterator<Item = u32>) -> Command {
     MembershipCommand::Join {
         address: Bytes::new(),
-        seeds: seeds.into_iter().map(NodeId).collect(),
+        peers: peers.into_iter().map(NodeId).collect(),
     }
     .into()
 }
@@ -142,10 +142,10 @@ impl Scenario {
             // All at once, through whomever.
             for (when, act) in scenario.acts.iter_mut().skip(1) {
                 *when = at(2 + u64::from(rng.below(500)));
-                if let Act::Command(_, Command::Membership(MembershipCommand::Join { seeds, .. })) =
+                if let Act::Command(_, Command::Membership(MembershipCommand::Join { peers, .. })) =
                     act
                 {
-                    *seeds = (0..nodes).map(NodeId).collect();
+                    *peers = (0..nodes).map(NodeId).collect();
                 }
             }
         }

@@ -62,7 +62,7 @@ pub fn membership(verb: &str, words: &mut Words<'_>) -> Result<MembershipCommand
     let address = Bytes::new();
     match verb {
         "bootstrap" => Ok(MembershipCommand::Bootstrap { address }),
-        "join" => Ok(MembershipCommand::Join { address, seeds: vec![words.node()?] }),
+        "join" => Ok(MembershipCommand::Join { address, peers: vec![words.node()?] }),
         "leave" => Ok(MembershipCommand::Leave),
         other => Err(format!("a member has no command `{other}`")),
     }
