@@ -83,10 +83,7 @@ impl Program {
         };
         let mut tally = Tally::default();
         output.text.lines().filter_map(result_line).for_each(|line| tally.add(line));
-        if !output.succeeded && tally.failed == 0 {
-            // It died without a word.
-            tally.failed = 1;
-        }
+        tally.note_end(output.succeeded);
         let seconds = started.elapsed().as_secs_f64();
         // One call, so that what the other program prints does not come between.
         println!("{}-- {}: {seconds:.1} s\n", output.text, self.title);
@@ -134,7 +131,7 @@ fn program(message: &str) -> Option<Program> {
     }
     let executable = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_path_buf();
-    // Of `path+file:///work/crates/sim#paceline-sim@0.1.0`, or `..#0.1.0` if the folder says it.
+    // Of `path+file://FOLDER#NAME@VERSION`, or `..#VERSION` if the folder has the name.
     let id = message["package_id"].as_str()?.split_once('#')?.1;
     let package = match id.split_once('@') {
         Some((name, _)) => name,

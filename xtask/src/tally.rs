@@ -25,6 +25,14 @@ impl Tally {
         self.failed += other.failed;
         self.ignored += other.ignored;
     }
+
+    /// Counts a failure if the tests ended badly and named none: something did not compile, or a
+    /// test process died without a word.
+    pub fn note_end(&mut self, succeeded: bool) {
+        if !succeeded && self.failed == 0 {
+            self.failed = 1;
+        }
+    }
 }
 
 /// How a check ended.
@@ -61,10 +69,7 @@ pub fn run_tests(mut command: Command) -> Tally {
         total.add(result_line(&line).unwrap_or_default());
     }
     let succeeded = child.wait().is_ok_and(|status| status.success());
-    if !succeeded && total.failed == 0 {
-        // Something did not compile, or a test process died without a word.
-        total.failed = 1;
-    }
+    total.note_end(succeeded);
     total
 }
 
