@@ -1,33 +1,33 @@
-//! All tests of the workspace: test programs two at a time, then the examples in the docs.
+//! All tests of the workspace: the test programs, then the examples in the docs.
 //!
 //! `cargo test` runs one program after the other. Those that exchange messages wait for timers most
-//! of the time, those that simulate never do: side by side they take little more than the longer.
+//! of the time, the simulator's never does. So it runs beside the others, and at the lowest
+//! priority: what waits for a message, a disk or a timer gets the processor first, and no host
+//! counts as failed because a simulation is in its way.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::thread;
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::shell::cargo;
+use crate::shell::{Priority, cargo};
 use crate::tally::{Tally, result_line, run_tests};
 
-/// Test programs that run at the same time.
-const SIDE_BY_SIDE: usize = 2;
-/// The package of the program that takes longest: it begins first.
-const LONGEST: &str = "paceline-sim";
+/// The package whose test programs run beside those of all others, at the lowest priority.
+const SIMULATOR: &str = "paceline-sim";
 
 const TEST: &[&str] = &["test", "--release", "--workspace"];
 
 /// A program that cargo built of tests.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
-    /// What cargo calls it: package, kind and name of the target.
-    title: String,
+    package: String,
+    /// Its kind, and the name of the target.
+    target: String,
     executable: PathBuf,
     /// Where cargo runs it: the folder of its package.
     folder: PathBuf,
@@ -44,22 +44,19 @@ pub fn run_all(variables: &[(&str, OsString)], begun: impl FnOnce()) -> Tally {
         }
     };
     begun();
-    let waiting = Mutex::new(programs.into_iter());
-    let total = Mutex::new(Tally::default());
-    let work = || {
-        loop {
-            let next = waiting.lock().expect("no panic under the lock").next();
-            let Some(program) = next else { return };
-            let tally = program.run(variables);
-            total.lock().expect("no panic under the lock").add(tally);
-        }
+    let (simulator, others): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(|program| program.package == SIMULATOR);
+    let run = |programs: &[Program], priority| {
+        let mut total = Tally::default();
+        programs.iter().for_each(|program| total.add(program.run(variables, priority)));
+        total
     };
-    thread::scope(|scope| {
-        for _ in 0..SIDE_BY_SIDE {
-            scope.spawn(work);
-        }
+    let mut total = thread::scope(|scope| {
+        let simulator = scope.spawn(|| run(&simulator, Priority::Lowest));
+        let mut total = run(&others, Priority::Usual);
+        total.add(simulator.join().expect("a run of test programs does not panic"));
+        total
     });
-    let mut total = total.into_inner().expect("no panic under the lock");
     let mut docs = cargo(TEST);
     docs.args(["--doc", "--no-fail-fast"]);
     total.add(run_tests(docs));
@@ -68,10 +65,11 @@ pub fn run_all(variables: &[(&str, OsString)], begun: impl FnOnce()) -> Tally {
 
 impl Program {
     /// Runs it, and prints at the end what it printed.
-    fn run(&self, variables: &[(&str, OsString)]) -> Tally {
-        println!("-- {}", self.title);
+    fn run(&self, variables: &[(&str, OsString)], priority: Priority) -> Tally {
+        let title = format!("{}, {}", self.package, self.target);
+        println!("-- {title}");
         let started = Instant::now();
-        let mut command = Command::new(&self.executable);
+        let mut command = priority.command(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
         command.envs(variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
         let output = match captured(command) {
@@ -86,7 +84,7 @@ impl Program {
         tally.note_end(output.succeeded);
         let seconds = started.elapsed().as_secs_f64();
         // One call, so that what the other program prints does not come between.
-        println!("{}-- {}: {seconds:.1} s\n", output.text, self.title);
+        println!("{}-- {title}: {seconds:.1} s\n", output.text);
         tally
     }
 }
@@ -108,7 +106,7 @@ fn captured(mut command: Command) -> io::Result<Captured> {
     Ok(Captured { text: String::from_utf8_lossy(&text).into_owned(), succeeded })
 }
 
-/// The test programs, the longest first. Builds what is not built.
+/// The test programs. Builds what is not built.
 fn built() -> Result<Vec<Program>, String> {
     let mut command = cargo(TEST);
     command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
@@ -118,9 +116,7 @@ fn built() -> Result<Vec<Program>, String> {
         return Err("the tests do not compile".to_owned());
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
-    programs.sort_by_key(|program| !program.title.starts_with(LONGEST));
-    Ok(programs)
+    Ok(messages.lines().filter_map(program).collect())
 }
 
 /// Reads one of cargo's messages, if it says that a test program is built.
@@ -139,8 +135,8 @@ fn program(message: &str) -> Option<Program> {
     };
     let target = &message["target"];
     let kind = target["kind"][0].as_str()?;
-    let title = format!("{package}, {kind} {}", target["name"].as_str()?);
-    Some(Program { title, executable, folder })
+    let target = format!("{kind} {}", target["name"].as_str()?);
+    Some(Program { package: package.to_owned(), target, executable, folder })
 }
 
 #[cfg(test)]
@@ -156,13 +152,14 @@ mod tests {
     fn test_programs_are_read_from_messages_of_cargo_and_others_are_not() {
         let one_line = BUILT.replace('\n', "");
         let expected = Program {
-            title: "paceline-sim, test it".to_owned(),
+            package: SIMULATOR.to_owned(),
+            target: "test it".to_owned(),
             executable: "/w/target/release/deps/it-1".into(),
             folder: "/w/crates/sim".into(),
         };
         assert_eq!(program(&one_line), Some(expected));
         let named_by_folder = one_line.replace("#paceline-sim@0.1.0", "#0.1.0");
-        assert_eq!(program(&named_by_folder).map(|it| it.title), Some("sim, test it".to_owned()));
+        assert_eq!(program(&named_by_folder).map(|it| it.package), Some("sim".to_owned()));
         for (from, to) in [
             (r#""test":true"#, r#""test":false"#),
             (r#""/w/target/release/deps/it-1""#, "null"),

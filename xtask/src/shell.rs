@@ -1,6 +1,6 @@
 //! Running programs: cargo, the tools of the system, and `paceline` itself.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -15,9 +15,38 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
+/// How much of the processor a program gets while others want it too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// An equal part.
+    Usual,
+    /// What the others leave.
+    Lowest,
+}
+
+impl Priority {
+    /// A command that runs the program at this priority, and all that it starts.
+    pub fn command(self, program: impl AsRef<OsStr>) -> Command {
+        match self {
+            Priority::Usual => Command::new(program),
+            Priority::Lowest => {
+                let mut command = Command::new("nice");
+                command.args(["-n", "19"]).arg(program);
+                command
+            }
+        }
+    }
+}
+
 /// A cargo command at the root of the workspace.
 pub fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo_at(Priority::Usual, arguments)
+}
+
+/// A cargo command at the root of the workspace, at this priority.
+pub fn cargo_at(priority: Priority, arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = priority.command(cargo);
     command.args(arguments).current_dir(root());
     command
 }

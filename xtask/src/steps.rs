@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::chosen::{Choice, Named};
-use crate::shell::{answers, cargo};
+use crate::shell::{Priority, answers, cargo_at};
 use crate::tally::Tally;
 use crate::{peers, programs, setup, spelling, supply, table, tidy};
 
@@ -26,8 +26,9 @@ enum Run {
     Call(fn() -> Tally),
     /// By cargo.
     Cargo(&'static [&'static str]),
-    /// By cargo while the tests run, if they are chosen too: those wait for timers more than for
-    /// the processor. What cargo prints is shown when the tests are over.
+    /// By cargo while the tests run, if they are chosen too, and at the lowest priority: tests
+    /// wait for timers more than for the processor. What cargo prints is shown when the tests are
+    /// over.
     CargoBesideTests(&'static [&'static str]),
     /// By the tests.
     Tests,
@@ -96,7 +97,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tests",
-        what: "the tests of cargo test --release --workspace, two programs at a time",
+        what: "the tests of cargo test --release --workspace",
         budget_s: 900,
         run: Run::Tests,
     },
@@ -148,7 +149,8 @@ pub fn test(choice: &Choice<Step>) -> bool {
         let done = match step.run {
             Run::CargoBesideTests(_) if has_tests => beside.next(),
             Run::CargoBesideTests(arguments) | Run::Cargo(arguments) => {
-                shown(|| succeeded(arguments, cargo_step(arguments).status()))
+                let mut command = cargo_step(Priority::Usual, arguments);
+                shown(|| succeeded(arguments, command.status()))
             }
             Run::Call(call) => shown(call),
             Run::Tests => shown(|| tests(|| beside.start())),
@@ -197,7 +199,7 @@ impl Beside {
         thread::spawn(move || {
             for arguments in commands {
                 let started = Instant::now();
-                let (status, printed) = match cargo_step(arguments).output() {
+                let (status, printed) = match cargo_step(Priority::Lowest, arguments).output() {
                     Ok(output) => (Ok(output.status), output.stderr),
                     Err(error) => (Err(error), Vec::new()),
                 };
@@ -218,12 +220,12 @@ impl Beside {
     }
 }
 
-fn cargo_step(arguments: &[&str]) -> Command {
+fn cargo_step(priority: Priority, arguments: &[&str]) -> Command {
     let component = arguments[0];
     if !answers("cargo", &[component, "--version"]) && !["doc", "test"].contains(&component) {
         println!("cargo {component} is not installed: `rustup component add {component}`");
     }
-    let mut command = cargo(arguments);
+    let mut command = cargo_at(priority, arguments);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
