@@ -223,10 +223,13 @@ fn a_table_goes_on_when_one_disk_of_three_is_full_and_all_of_it_outlives_a_kill(
     let mut full =
         HostProcess::start_as(&place, limited(&place), port + 2, Some(port), &durable(2));
     entries(&place, "big.csv", 0..9_000, 900);
-    let (ran, json) = place.json(&["dht", "load", "big.csv", "--peer", &first.peer()]);
+    let load = ["dht", "load", "big.csv", "--outcomes", "outcomes.csv", "--peer", &first.peer()];
+    let (ran, json) = place.json(&load);
     wait_until("the host without room ends", || full.child.try_wait().unwrap().is_some());
     kill_together(vec![first, second]);
-    assert_eq!((ran.status, &json["stored"]), (0, &9000.into()), "{}", ran.stderr);
+    let outcomes = fs::read_to_string(place.path().join("outcomes.csv")).unwrap();
+    let failed = outcomes.lines().find(|line| line.contains(",failed,"));
+    assert_eq!((ran.status, &json["stored"]), (0, &9000.into()), "{} {failed:?}", ran.stderr);
     assert!(full.said().contains("error: host-2.redb: "), "{}", full.said());
     let hosts: Vec<HostProcess> = (0..3)
         .map(|number| {

@@ -47,7 +47,9 @@ knobs! {
         ack_after / with_ack_after: Option<Duration> = None, ABOVE_ZERO..;
         /// Timeout after which a requester asks for missing results again.
         answer_within / with_answer_within: Duration = Duration::from_secs(3), ABOVE_ZERO..;
-        /// Maximum number of requests for a key before it fails.
+        /// Maximum number of requests for a key before it fails, those aside that nodes put off
+        /// because they know no route, have too much to do or are not certain. A key fails in any
+        /// case after `attempts` times `answer_within`.
         attempts / with_attempts: u8 [times] = 4, 1..=100;
         /// Interval of table upkeep. Without a value never: for filled tables that do not change;
         /// without pings such tables do not even learn which nodes sent a message.

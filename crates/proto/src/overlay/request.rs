@@ -68,6 +68,20 @@ pub(super) struct Slot {
     pub why: FailReason,
 }
 
+impl Slot {
+    /// True if nodes answered that they have too much to do or are not certain, or that no route
+    /// leads on: what passes once the table has stabilized. Lookups of tables do without such keys
+    /// rather than add to the traffic.
+    fn is_put_off(&self, owner: Owner) -> bool {
+        let passes = match self.why {
+            FailReason::Busy | FailReason::Unsettled => true,
+            FailReason::NoRoute => matches!(owner, Owner::Application(_)),
+            _ => false,
+        };
+        self.state == State::Waiting && passes
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// It is being looked up.
@@ -99,11 +113,9 @@ impl Request {
         self.slots.iter().all(waits)
     }
 
-    /// True if whatever is open was answered, by nodes that have too much to do or are not certain.
+    /// True if all that is open is put off.
     fn is_put_off(&self) -> bool {
-        let asks_patience = |why| matches!(why, FailReason::Busy | FailReason::Unsettled);
-        let waits = |slot: &Slot| slot.state == State::Waiting && asks_patience(slot.why);
-        self.slots.iter().all(|slot| slot.state == State::Done || waits(slot))
+        self.slots.iter().all(|slot| slot.state == State::Done || slot.is_put_off(self.owner))
     }
 }
 
@@ -417,14 +429,15 @@ impl Overlay {
         let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
-        // A request that an answer has put off has not failed.
+        // Answers that put all of it off are no failed attempt.
         if request.is_put_off() {
             request.pauses = request.pauses.saturating_add(1);
         } else {
             request.attempt = request.attempt.saturating_add(1);
         }
         request.due_at = now + answer_within;
-        let is_over = request.attempt >= attempts || now >= request.give_up_at;
+        let (is_last, is_late) = (request.attempt >= attempts, now >= request.give_up_at);
+        let owner = request.owner;
         let is_send = matches!(request.kind, Kind::Send(_));
         request.asked.clear();
         let mut failed = Vec::new();
@@ -434,7 +447,7 @@ impl Overlay {
                 State::Done => {}
                 // The write ends by itself, and soon.
                 State::Acting if !is_send => {}
-                _ if is_over => {
+                _ if is_late || is_last && !slot.is_put_off(owner) => {
                     slot.state = State::Done;
                     request.open -= 1;
                     failed.push((slot.key, Outcome::Failed(slot.why)));
@@ -453,11 +466,9 @@ impl Overlay {
             cx.count(counters::GIVEN_UP, failed.len() as u64);
         }
         self.give_outcomes(cx, name, failed);
-        if !is_over {
-            // Keys that are located need not wait for the rest.
-            self.act(cx, name);
-            self.seek(cx, name);
-        }
+        // Keys that are located need not wait for the rest.
+        self.act(cx, name);
+        self.seek(cx, name);
     }
 
     /// Gives up all requests: the node is no longer a member.

@@ -4,6 +4,7 @@ mod addresses;
 mod bounds;
 mod bundles;
 mod codec;
+mod patience;
 mod storage;
 
 use std::any::Any;
