@@ -27,9 +27,7 @@ type Boxed<P> =
 type RunUntil<P> = fn(&mut Sim<'static, P>, Instant, &mut dyn Observer<P>) -> u64;
 type CommandAt<P> = fn(&mut Sim<'static, P>, Instant, NodeId, <P as Protocol>::Command);
 
-/// Names the simulator of a protocol, for a crate that is to compile it.
-#[doc(hidden)]
-pub fn named<P: Protocol>() {
+fn named<P: Protocol>() {
     black_box::<(Boxed<P>, RunUntil<P>, CommandAt<P>)>((
         Sim::boxed,
         Sim::run_until,
@@ -37,19 +35,39 @@ pub fn named<P: Protocol>() {
     ));
 }
 
+/// What is put around a protocol to make another one of it.
+#[doc(hidden)]
+pub trait Around {
+    /// The protocol that is made of this one.
+    type Protocol<P: Protocol + 'static>: Protocol;
+}
+
+/// Nothing: the protocol itself.
+enum Bare {}
+
+impl Around for Bare {
+    type Protocol<P: Protocol + 'static> = P;
+}
+
+/// Names the simulator of each protocol with this around it, for a crate that is to compile them.
+#[doc(hidden)]
+pub fn named_around<A: Around>() {
+    named::<A::Protocol<Chain>>();
+    named::<A::Protocol<Group>>();
+    named::<A::Protocol<Overlay>>();
+    named::<A::Protocol<Slingshot>>();
+    named::<A::Protocol<Ack>>();
+    named::<A::Protocol<Gossip>>();
+    named::<A::Protocol<Nak>>();
+    named::<A::Protocol<Srm>>();
+    named::<A::Protocol<Forwarder>>();
+    named::<A::Protocol<Server>>();
+}
+
 /// Names the simulators that are compiled here. Nothing calls it; a function that may be inlined
 /// is compiled where it is called only.
 #[doc(hidden)]
 #[inline(never)]
 pub fn named_here() {
-    named::<Chain>();
-    named::<Group>();
-    named::<Overlay>();
-    named::<Slingshot>();
-    named::<Ack>();
-    named::<Gossip>();
-    named::<Nak>();
-    named::<Srm>();
-    named::<Forwarder>();
-    named::<Server>();
+    named_around::<Bare>();
 }

@@ -19,7 +19,7 @@ mod wires;
 
 pub use fault::Fault;
 #[doc(hidden)]
-pub use instances::{named, named_here};
+pub use instances::{Around, named_around, named_here};
 pub use network::{Multicast, NetworkConfig, Overhead, Shape};
 pub use observer::{Input, Observer, Reply};
 pub use queue::RadixHeap;
