@@ -31,7 +31,7 @@ pub(super) fn ms(millis: u64) -> Duration {
 }
 
 pub(super) fn roster(members: u32) -> View {
-    View::roster((0..members).map(NodeId))
+    View::roster((0..members).map(NodeId::from))
 }
 
 /// The packet that node `from` sends under this number: its length and bytes follow from both.
@@ -78,7 +78,7 @@ where
     }
 
     pub(super) fn message(&mut self, from: u32, message: P::Message) {
-        self.call(|node, cx| node.handle_message(cx, NodeId(from), message));
+        self.call(|node, cx| node.handle_message(cx, NodeId::from(from), message));
     }
 
     pub(super) fn command(&mut self, command: Command) {
@@ -86,8 +86,9 @@ where
     }
 
     pub(super) fn view(&mut self, id: u64, members: &[(u32, u64)]) {
-        let members =
-            members.iter().map(|&(node, incarnation)| Member { node: NodeId(node), incarnation });
+        let members = members
+            .iter()
+            .map(|&(node, incarnation)| Member { node: NodeId::from(node), incarnation });
         let view = Arc::new(View::new(ViewId(id), members));
         self.call(|node, cx| node.handle_view(cx, &view));
     }
@@ -120,7 +121,7 @@ where
     pub(super) fn told(&mut self) -> Vec<String> {
         let line = |event: Event| match event {
             Event::Delivered { group, sender, seq, payload, how, .. } => {
-                assert_eq!(payload, packet(group, sender.0, seq).payload);
+                assert_eq!(payload, packet(group, sender.index() as u32, seq).payload);
                 match how {
                     How::Direct => format!("{sender}.{seq} direct"),
                     How::Recovered { .. } => format!("{sender}.{seq} recovered"),

@@ -32,7 +32,7 @@ impl Cuts {
         if most == 0 {
             return None;
         }
-        let mut core: BTreeSet<NodeId> = (0..nodes).map(NodeId).collect();
+        let mut core: BTreeSet<NodeId> = (0..nodes).map(NodeId::from).collect();
         let (mut links, mut is_partial) = (BTreeSet::new(), false);
         let count = if rng.chance(0.5) { 1 } else { 1 + rng.below(most) };
         for _ in 0..count {
@@ -42,8 +42,8 @@ impl Cuts {
             let (share, direction) = (if rng.chance(0.5) { 1.0 } else { rng.unit() }, rng.below(4));
             is_partial |= share < 1.0 || direction == 3;
             // At least one link is cut.
-            let first = (node.0 + 1 + rng.below(nodes - 1)) % nodes;
-            for other in (0..nodes).map(NodeId).filter(|&other| other != node) {
+            let first = (node.0 + 1 + u64::from(rng.below(nodes - 1))) % u64::from(nodes);
+            for other in (0..nodes).map(NodeId::from).filter(|&other| other != node) {
                 if other.0 != first && !rng.chance(share) {
                     continue;
                 }
@@ -124,7 +124,7 @@ mod tests {
             let is_one_way = |&&(from, to): &&(NodeId, NodeId)| cuts.passes(to, from);
             one_way += cuts.links.iter().filter(is_one_way).count();
             partial += usize::from(cuts.links.len() < nodes as usize - 1);
-            let all: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+            let all: Vec<NodeId> = (0..nodes).map(NodeId::from).collect();
             let linked = cuts.most_linked(&all);
             assert!(linked.len() >= cuts.core.len(), "{linked:?} of {cuts:?}");
             let has_all = |&a| linked.iter().all(|&b| a == b || cuts.passes(a, b));

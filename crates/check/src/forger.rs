@@ -127,7 +127,7 @@ impl Forgers {
 
     /// This node, and what it is: honest or a forger.
     pub fn wrap<P: Spoken>(&self, node: NodeId, protocol: P) -> Wrapped<P> {
-        let lies = (node.0 >= self.honest).then(|| self.lies.clone());
+        let lies = (node >= NodeId::from(self.honest)).then(|| self.lies.clone());
         let (shared, gate) = (self.shared.clone(), self.gate.clone());
         Wrapped::new(protocol, Some(Forger { shared, gate, lies }))
     }

@@ -128,7 +128,7 @@ fn survives<M: Draw>(message: &M, decode: impl FnOnce(Bytes) -> Result<M, Decode
 fn known() -> Known {
     let mut known = Known { view: 3, groups: 2, vertices: 20, steps_max: 300, ..Known::default() };
     for node in 0..=OTHERS {
-        known.note(Member { node: NodeId(node), incarnation: 100 + u64::from(node) });
+        known.note(Member { node: NodeId::from(node), incarnation: 100 + u64::from(node) });
     }
     known.keys = (0..9u8).map(|number| Key::of(&[number])).collect();
     known.names = ["/p/0", "/p/1"].map(|name| name.parse().expect("a name")).to_vec();
@@ -220,7 +220,7 @@ impl<P: Spoken> Alone<'_, P> {
 }
 
 fn roster() -> View {
-    View::roster((0..=OTHERS).map(NodeId))
+    View::roster((0..=OTHERS).map(NodeId::from))
 }
 
 fn node_chain(input: &[u8]) {
@@ -260,7 +260,8 @@ fn node_walk(input: &[u8]) {
 
 fn node_forwarder(input: &[u8]) {
     let config = mircc::Config::default();
-    let faces = (1..=OTHERS).map(|node| (NodeId(node), mircc::FaceConfig::default())).collect();
+    let faces =
+        (1..=OTHERS).map(|node| (NodeId::from(node), mircc::FaceConfig::default())).collect();
     let route = |name: &str, node| (name.parse().expect("a name"), NodeId(node), 1);
     let routes = vec![route("/p", 1), route("/p", 2), route("/p/1", 3)];
     let setup = mircc::Setup { faces, routes, ..mircc::Setup::default() };

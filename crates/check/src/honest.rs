@@ -15,13 +15,13 @@ pub struct Honest<O> {
 
 impl<O> Honest<O> {
     fn of(&mut self, node: NodeId) -> Option<&mut O> {
-        (node.0 < self.nodes).then_some(&mut self.observer)
+        (node < NodeId::from(self.nodes)).then_some(&mut self.observer)
     }
 }
 
 impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
     fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        let is_honest = node.0 < self.nodes;
+        let is_honest = node < NodeId::from(self.nodes);
         let from = if let Input::Message { from, .. } = input { Some(*from) } else { None };
         if is_honest && self.gate.admits(at, node, from) {
             self.observer.before_call(at, node, input);

@@ -186,7 +186,7 @@ impl Strangers {
 
     /// The same; if it is a stranger, it sends only to these nodes.
     pub fn wrap_with<P: Spoken>(&self, node: NodeId, protocol: P, to: &[NodeId]) -> Wrapped<P> {
-        let lies = (node.0 >= self.honest).then(|| (self.lies.clone(), to.to_vec()));
+        let lies = (node >= NodeId::from(self.honest)).then(|| (self.lies.clone(), to.to_vec()));
         Wrapped::new(protocol, Some(Stranger { shared: self.shared.clone(), lies }))
     }
 }

@@ -99,7 +99,7 @@ pub struct BenchRow {
     /// sender that got none through counts as one message.
     pub fairness: Option<f64>,
     /// Senders that got no message through to all.
-    pub starved: Vec<u32>,
+    pub starved: Vec<u64>,
     /// Messages lost or damaged: always 0, or the run failed.
     pub faults: u64,
     /// Seconds in which some member delivered nothing.

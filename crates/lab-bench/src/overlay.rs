@@ -110,11 +110,12 @@ fn measure(
     config.network.link.delay = DELAY;
 
     let started = WallClock::now();
-    let oracle = Oracle::new(space, (0..nodes).map(NodeId));
+    let oracle = Oracle::new(space, (0..nodes).map(NodeId::from));
     let make = shared.clone();
     let step = (nodes / (STEPS / 2)).max(1);
     let mut sim = Sim::new(config, shared, |node| {
-        if node.0 % step == 0 && node.0 / step < STEPS / 2 {
+        let number = node.index() as u32;
+        if number.is_multiple_of(step) && number / step < STEPS / 2 {
             progress.inc(1);
         }
         let mut router = make.router(node);
@@ -140,7 +141,7 @@ fn measure(
     let keys = plan.keys.len();
     let per_key = |count: f64| count / keys as f64;
     let per_node = |bytes: usize| bytes as f64 / f64::from(nodes);
-    let all = || (0..nodes).map(|node| sim.node(NodeId(node)));
+    let all = || (0..nodes).map(|node| sim.node(NodeId::from(node)));
     let tables: usize = all().map(|node| node.router().heap_bytes()).sum();
     let kept: usize = all().map(Overlay::heap_bytes).sum();
     let grown = resident_bytes().zip(resident).map(|(after, before)| after.saturating_sub(before));

@@ -104,7 +104,7 @@ fn chain(nodes: u32, blocks: u32) -> Row {
 
 fn chain_once(nodes: u32, blocks: u32) -> Row {
     let resident = resident_bytes();
-    let view = View::roster((0..nodes).map(NodeId));
+    let view = View::roster((0..nodes).map(NodeId::from));
     let config = Config::new(view.clone())
         .with_topology(Some(Topology::Chain))
         .with_block_bytes_max(BLOCK_BYTES as usize)
@@ -118,7 +118,7 @@ fn chain_once(nodes: u32, blocks: u32) -> Row {
     let make = shared.clone();
     let mut sim = Sim::new(config, shared, move |_| Chain::new(&make));
     let view = Arc::new(view);
-    for node in (0..nodes).map(NodeId) {
+    for node in (0..nodes).map(NodeId::from) {
         sim.view_at(Instant::ZERO, node, view.clone());
     }
     sim.run_until(Instant::ZERO, &mut ());

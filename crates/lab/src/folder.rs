@@ -26,7 +26,7 @@ struct Summary {
     metrics: Vec<Metric>,
     figures: Vec<Figure>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    starved: Vec<u32>,
+    starved: Vec<u64>,
 }
 
 impl Run {

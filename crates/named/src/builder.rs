@@ -191,7 +191,7 @@ impl ForwarderBuilder {
         // The node knows its first faces by their places.
         let id_of = |address: SocketAddr| {
             let place = self.faces.iter().position(|&(face, _)| is_same(face, address));
-            place.map(|place| NodeId(place as u32))
+            place.map(|place| NodeId(place as u64))
         };
         let mut routes = Vec::with_capacity(self.routes.len());
         for (prefix, address, cost) in self.routes {

@@ -93,7 +93,7 @@ impl Rib {
         let Ok(parameters) = Parameters::decode(&parameters) else {
             return (Response::failed(400, "malformed command"), None);
         };
-        let own = u64::from(face.0) + FACE_ID_FIRST;
+        let own = face.0 + FACE_ID_FIRST;
         let is_own = parameters.face.is_none_or(|id| id == 0 || id == own);
         let Some(name) = parameters.name.as_ref().map(Name::detached).filter(|_| is_own) else {
             return (

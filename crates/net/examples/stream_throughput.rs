@@ -52,7 +52,7 @@ struct Rider {
 
 impl Rider {
     fn successor(cx: &Context<'_, Self>) -> NodeId {
-        NodeId((cx.node.0 + 1) % MEMBERS)
+        NodeId((cx.node.0 + 1) % u64::from(MEMBERS))
     }
 
     fn inject(&mut self, cx: &mut Context<'_, Self>) {
@@ -136,7 +136,7 @@ fn main() {
         .expect("a runtime");
     runtime.block_on(async {
         let bound: Vec<Bound> = (0..MEMBERS)
-            .map(|node| NodeConfig::new("throughput", NodeId(node)))
+            .map(|node| NodeConfig::new("throughput", NodeId::from(node)))
             .map(|config| Bound::bind("127.0.0.1:0".parse().unwrap(), config).expect("a port"))
             .collect();
         let addrs = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));

@@ -10,7 +10,7 @@ use rand::rngs::SysRng;
 use crate::datagrams::multicast::Multicast;
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::error::StartError;
-use crate::record::{GROUP_BYTES, HEADER_BYTES};
+use crate::record::{GROUP_BYTES, HEADER_BYTES, ServiceNumber};
 
 /// Where a node without a key may listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +126,7 @@ pub(crate) use common_setters;
 pub struct NodeConfig {
     pub(crate) node: NodeId,
     pub(crate) cluster: String,
+    pub(crate) service: ServiceNumber,
     pub(crate) common: CommonConfig,
     pub(crate) stream_unsent_bytes: u32,
     pub(crate) stream_delay: Duration,
@@ -149,6 +150,7 @@ impl NodeConfig {
         NodeConfig {
             node,
             cluster: cluster.into(),
+            service: ServiceNumber::default(),
             common: CommonConfig::default(),
             stream_unsent_bytes: 64 << 10,
             stream_delay: Duration::from_millis(9),

@@ -95,6 +95,8 @@ paceline_proto::counters! {
         RECORD_FOREIGN_CLUSTER = "record_foreign_cluster", [records];
         /// Of another key epoch.
         RECORD_FOREIGN_EPOCH = "record_foreign_epoch", [records];
+        /// Of a service that this node does not run.
+        RECORD_UNKNOWN_SERVICE = "record_unknown_service", [records];
         /// Of another version of the format.
         RECORD_FOREIGN_VERSION = "record_foreign_version", [records];
         /// A Hello of a run that starts more than five minutes ahead of this clock.

@@ -20,7 +20,7 @@ use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
 use crate::handle::{Handle, Kind, connect};
 use crate::nonces::Nonces;
-use crate::record::{ClusterTag, Session};
+use crate::record::{ClusterTag, ServiceNumber, Session};
 use crate::roster::Roster;
 
 /// Connections that the kernel holds until they are accepted.
@@ -76,9 +76,9 @@ impl Bound {
         self.config.datagram_message_bytes_max()
     }
 
-    /// The same sockets, in the cluster of this name.
-    pub fn in_cluster(mut self, name: &str) -> Bound {
-        self.config.cluster = name.to_owned();
+    /// The same sockets, for the service of this number.
+    pub fn for_service(mut self, number: ServiceNumber) -> Bound {
+        self.config.service = number;
         self
     }
 
@@ -101,7 +101,8 @@ impl Bound {
         let session = Session::start().map_err(StartError::Random)?;
         let mut key = [0; 32];
         SysRng.try_fill_bytes(&mut key).map_err(StartError::Random)?;
-        let multicast = self.multicast.describe(ClusterTag::of(&self.config.cluster));
+        let multicast =
+            self.multicast.describe((ClusterTag::of(&self.config.cluster), self.config.service));
         let incarnation = session.incarnation();
         let kind = Member { incarnation, multicast: Arc::new(multicast) };
         let parts = NodeParts { protocol, shared, node, incarnation, seed };

@@ -83,7 +83,7 @@ mod tests {
             ("10.0.0.1:7000".parse().unwrap(), "10.0.0.1:7001".parse().unwrap());
         let nonce = nonces.nonce(NodeId(3), here, at(1));
         let admits =
-            |node: u32, addr, seconds| nonces.admits(NodeId(node), addr, &nonce, at(seconds));
+            |node: u32, addr, seconds| nonces.admits(NodeId::from(node), addr, &nonce, at(seconds));
         assert!(admits(3, here, 1) && admits(3, here, 15));
         assert!(!admits(3, here, 16), "two slots later");
         assert!(!admits(4, here, 1) && !admits(3, there, 1));

@@ -1,9 +1,10 @@
 //! The record header that frames all messages on the wire, and the sender's session.
 //!
 //! ```text
-//! 0  version (1)  kind (1)  epoch (2)     4  cluster tag (4)
-//! 8  sender (4)                          12  session (4)
-//! 16 sequence (8)                        24  body
+//! 0  version (1)  kind (1)  epoch (2)     4  service (4)
+//! 8  cluster tag (4)                     12  session (4)
+//! 16 sender (8)                          24  sequence (8)
+//! 32 body
 //! ```
 //!
 //! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
@@ -26,7 +27,7 @@ use crate::counters;
 use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 
 /// Length of the header in bytes.
-pub const HEADER_BYTES: usize = 24;
+pub const HEADER_BYTES: usize = 32;
 /// Where the session's tag stands in the header.
 const SESSION_AT: usize = 12;
 /// Length of the length that precedes a record on a stream, in bytes.
@@ -35,8 +36,8 @@ pub const LENGTH_BYTES: usize = 4;
 pub const SESSION_BYTES: usize = 16;
 /// Length of the group's number that precedes a message to a group, in bytes.
 pub const GROUP_BYTES: usize = 4;
-/// First byte of every record: version 2, top bit set, so that no text protocol starts like it.
-pub const VERSION: u8 = 0x82;
+/// First byte of every record: version 3, top bit set, so that no text protocol starts like it.
+pub const VERSION: u8 = 0x83;
 
 /// What a record carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,26 @@ impl ClusterTag {
     /// The tag of the cluster called `name`.
     pub fn of(name: &str) -> ClusterTag {
         ClusterTag(hash_prefix(name.as_bytes()))
+    }
+}
+
+/// The first four bytes of the hash of a service's kind and name, with the kind's length before
+/// both: keeps services apart that share a cluster. By default it is that of a service without kind
+/// or name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceNumber(pub u32);
+
+impl ServiceNumber {
+    /// The number of the service of this kind with this name.
+    pub fn of(kind: &str, name: &str) -> ServiceNumber {
+        let length = (kind.len() as u64).to_be_bytes();
+        ServiceNumber(hash_prefix(&[&length, kind.as_bytes(), name.as_bytes()].concat()))
+    }
+}
+
+impl Default for ServiceNumber {
+    fn default() -> ServiceNumber {
+        ServiceNumber::of("", "")
     }
 }
 
@@ -178,6 +199,8 @@ impl Session {
 pub struct Header {
     /// What the record carries.
     pub kind: Kind,
+    /// The sender's service.
+    pub service: ServiceNumber,
     /// The sender's cluster.
     pub cluster: ClusterTag,
     /// The sender.
@@ -196,9 +219,10 @@ impl Header {
         out.put_u8(VERSION);
         out.put_u8(self.kind.tag());
         out.put_u16(0);
+        out.put_u32(self.service.0);
         out.put_u32(self.cluster.0);
-        out.put_u32(self.sender.0);
         out.put_u32(self.session);
+        out.put_u64(self.sender.0);
         out.put_u64(self.sequence);
         bytes
     }
@@ -208,8 +232,9 @@ impl Header {
         record[SESSION_AT..SESSION_AT + 4].copy_from_slice(&self.session.to_be_bytes());
     }
 
-    /// Splits a header off the front of a record and checks version, cluster and epoch.
-    pub fn decode(record: &mut Bytes, cluster: ClusterTag) -> Result<Header, Refusal> {
+    /// Splits a header off the front of a record and checks the version, the epoch, and that the
+    /// cluster and the service are those of this node's records.
+    pub fn decode(record: &mut Bytes, own: &Header) -> Result<Header, Refusal> {
         if record.first().is_some_and(|&version| version != VERSION) {
             return Err(Refusal::ForeignVersion);
         }
@@ -218,17 +243,24 @@ impl Header {
         }
         let mut bytes = &record[1..HEADER_BYTES];
         let (kind, epoch) = (bytes.get_u8(), bytes.get_u16());
-        if bytes.get_u32() != cluster.0 {
+        let service = ServiceNumber(bytes.get_u32());
+        if bytes.get_u32() != own.cluster.0 {
             return Err(Refusal::ForeignCluster);
         }
         if epoch != 0 {
             return Err(Refusal::ForeignEpoch);
         }
+        if service != own.service {
+            return Err(Refusal::UnknownService);
+        }
+        let kind = Kind::from_tag(kind).ok_or(Refusal::Malformed)?;
+        let session = bytes.get_u32();
         let header = Header {
-            kind: Kind::from_tag(kind).ok_or(Refusal::Malformed)?,
-            cluster,
-            sender: NodeId(bytes.get_u32()),
-            session: bytes.get_u32(),
+            kind,
+            service,
+            cluster: own.cluster,
+            sender: NodeId(bytes.get_u64()),
+            session,
             sequence: bytes.get_u64(),
         };
         record.advance(HEADER_BYTES);
@@ -245,6 +277,8 @@ pub enum Refusal {
     ForeignCluster,
     /// It belongs to a key epoch that this node does not know.
     ForeignEpoch,
+    /// It belongs to a service that this node does not run.
+    UnknownService,
     /// Its sender is not in the roster.
     UnknownSender,
     /// It is too short, its kind is unknown, or it is not allowed here.
@@ -269,10 +303,11 @@ pub enum Refusal {
 
 impl Refusal {
     /// All refusals.
-    pub const ALL: [Refusal; 13] = [
+    pub const ALL: [Refusal; 14] = [
         Refusal::ForeignVersion,
         Refusal::ForeignCluster,
         Refusal::ForeignEpoch,
+        Refusal::UnknownService,
         Refusal::UnknownSender,
         Refusal::Malformed,
         Refusal::Oversized,
@@ -291,6 +326,7 @@ impl Refusal {
             Refusal::ForeignVersion => counters::RECORD_FOREIGN_VERSION,
             Refusal::ForeignCluster => counters::RECORD_FOREIGN_CLUSTER,
             Refusal::ForeignEpoch => counters::RECORD_FOREIGN_EPOCH,
+            Refusal::UnknownService => counters::RECORD_UNKNOWN_SERVICE,
             Refusal::UnknownSender => counters::RECORD_UNKNOWN_SENDER,
             Refusal::Malformed => counters::RECORD_MALFORMED,
             Refusal::Oversized => counters::RECORD_OVERSIZED,
@@ -317,8 +353,9 @@ mod tests {
     fn golden() -> Header {
         Header {
             kind: Kind::Message,
+            service: ServiceNumber::of("group", "chat"),
             cluster: ClusterTag::of("paceline"),
-            sender: NodeId(7),
+            sender: NodeId(0x3132_3334_0000_0007),
             session: Session::new(0x0102_0304_0506_0708, 0x1112_1314_1516_1718).tag(),
             sequence: 0x2122_2324_2526_2728,
         }
@@ -330,13 +367,16 @@ mod tests {
 
     #[test]
     fn the_header_has_the_bytes_it_always_had() {
-        assert_eq!(hex(&golden().encode()), "8201000094b2c88e00000007104e93b52122232425262728");
+        assert_eq!(
+            hex(&golden().encode()),
+            "8301000068481c2d94b2c88e104e93b531323334000000072122232425262728"
+        );
     }
 
     #[test]
     fn a_header_reads_back_and_leaves_the_body() {
         let mut record = Bytes::from([&golden().encode()[..], b"body"].concat());
-        let read = Header::decode(&mut record, ClusterTag::of("paceline"));
+        let read = Header::decode(&mut record, &golden());
         assert_eq!(read, Ok(golden()));
         assert_eq!(&record[..], b"body");
     }
@@ -346,26 +386,27 @@ mod tests {
         let with = |place: usize, value: u8| {
             let mut bytes = golden().encode();
             bytes[place] = value;
-            Header::decode(&mut Bytes::copy_from_slice(&bytes), ClusterTag::of("paceline"))
+            Header::decode(&mut Bytes::copy_from_slice(&bytes), &golden())
         };
-        assert_eq!(with(0, 0x81), Err(Refusal::ForeignVersion));
+        assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
         assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
         assert_eq!(with(1, 9), Err(Refusal::Malformed));
         assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));
-        assert_eq!(with(4, 0), Err(Refusal::ForeignCluster));
-        let mut short = Bytes::copy_from_slice(&golden().encode()[..23]);
-        assert_eq!(Header::decode(&mut short, ClusterTag::of("paceline")), Err(Refusal::Malformed));
+        assert_eq!(with(8, 0), Err(Refusal::ForeignCluster));
+        assert_eq!(with(4, 0), Err(Refusal::UnknownService));
+        let mut short = Bytes::copy_from_slice(&golden().encode()[..31]);
+        assert_eq!(Header::decode(&mut short, &golden()), Err(Refusal::Malformed));
     }
 
     #[test]
     fn any_value_of_any_part_of_a_header_is_refused_for_that_or_read_back() {
-        let (cluster, right) = (golden().cluster, golden().encode());
-        let read = |bytes: &[u8; HEADER_BYTES]| {
-            Header::decode(&mut Bytes::copy_from_slice(bytes), cluster)
-        };
-        // Version and kind together, the epoch, each half of the cluster: all there are.
-        for (place, value) in
-            [0, 2, 4, 6].into_iter().flat_map(|place| (0..=u16::MAX).map(move |v| (place, v)))
+        let (own, right) = (golden(), golden().encode());
+        let read =
+            |bytes: &[u8; HEADER_BYTES]| Header::decode(&mut Bytes::copy_from_slice(bytes), &own);
+        // Version and kind together, the epoch, each half of service and cluster: all there are.
+        for (place, value) in [0, 2, 4, 6, 8, 10]
+            .into_iter()
+            .flat_map(|place| (0..=u16::MAX).map(move |v| (place, v)))
         {
             let mut bytes = right;
             bytes[place..place + 2].copy_from_slice(&value.to_be_bytes());
@@ -374,7 +415,8 @@ mod tests {
                 0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
                 0 if !(1..=5).contains(&bytes[1]) => Some(Refusal::Malformed),
                 2 if !is_right => Some(Refusal::ForeignEpoch),
-                4 | 6 if !is_right => Some(Refusal::ForeignCluster),
+                4 | 6 if !is_right => Some(Refusal::UnknownService),
+                8 | 10 if !is_right => Some(Refusal::ForeignCluster),
                 _ => None,
             };
             match (read(&bytes), refusal) {
@@ -383,7 +425,8 @@ mod tests {
             }
         }
         // What else there is may be anything.
-        for (place, value) in (8..HEADER_BYTES).flat_map(|at| (0..=u8::MAX).map(move |v| (at, v))) {
+        for (place, value) in (12..HEADER_BYTES).flat_map(|at| (0..=u8::MAX).map(move |v| (at, v)))
+        {
             let mut bytes = right;
             bytes[place] = value;
             assert_eq!(read(&bytes).map(|header| header.encode()), Ok(bytes));

@@ -170,7 +170,7 @@ pub enum RosterFault {
         text: String,
     },
     /// The id is not a number.
-    #[error("`{text}` is not a member id: write a number from 0 to 4294967295")]
+    #[error("`{text}` is not a member id: write a number from 0 to 18446744073709551615")]
     Id {
         /// The first word.
         text: String,
@@ -185,7 +185,7 @@ pub enum RosterFault {
     #[error("member id {id} appears twice: give each member its own id")]
     DuplicateId {
         /// The id.
-        id: u32,
+        id: u64,
     },
     /// The address occurs twice.
     #[error("address {addr} already belongs to member {first}: give each member its own port")]
@@ -193,7 +193,7 @@ pub enum RosterFault {
         /// The address.
         addr: SocketAddr,
         /// The member that has it.
-        first: u32,
+        first: u64,
     },
 }
 
@@ -205,7 +205,7 @@ mod tests {
     fn a_roster_keeps_the_order_of_its_file() {
         let roster = Roster::parse("# cluster a\n5 127.0.0.1:7305\n\n3 [::1]:7303 # spare\n")
             .expect("a good roster");
-        let nodes: Vec<u32> = roster.members().iter().map(|(node, _)| node.0).collect();
+        let nodes: Vec<u64> = roster.members().iter().map(|(node, _)| node.0).collect();
         assert_eq!(nodes, [5, 3]);
         assert_eq!(roster.view().rank(NodeId(3)), Some(1));
         assert_eq!(roster.addr(NodeId(5)), Some("127.0.0.1:7305".parse().unwrap()));

@@ -28,11 +28,23 @@ pub enum HostError {
     },
 }
 
+/// Ids that are not given are below 2^53: readers of JSON may keep numbers as 64-bit floats (RFC
+/// 7493, section 2.2). Of 10,000 hosts two have the same with a chance of 1 in 180 million.
+const ID_BITS: u32 = 53;
+
+/// Where a host has its id from.
+#[derive(Clone, Copy, Debug)]
+enum Id {
+    Random,
+    OfAddress,
+    Given(NodeId),
+}
+
 /// What a host needs to start; made by [`Host::builder`].
 #[derive(Debug)]
 pub struct HostBuilder {
     cluster: String,
-    id: Option<NodeId>,
+    id: Id,
     bind: SocketAddr,
     advertise: Option<SocketAddr>,
     socket_buffer_bytes: Option<u32>,
@@ -59,7 +71,14 @@ impl HostBuilder {
 
     /// The host's id, unique in the cluster. Default: drawn at random.
     pub fn id(mut self, id: NodeId) -> HostBuilder {
-        self.id = Some(id);
+        self.id = Id::Given(id);
+        self
+    }
+
+    /// Makes the id a hash of the address at which others reach the host, so that it stays the same
+    /// across restarts. It is drawn at random if the port of that address is 0.
+    pub fn id_of_address(mut self) -> HostBuilder {
+        self.id = Id::OfAddress;
         self
     }
 
@@ -111,9 +130,16 @@ impl HostBuilder {
     /// # Errors
     /// If the address cannot be bound, or others could not reach it.
     pub fn start(self) -> Result<Host, HostError> {
+        let reached_at = self.advertise.unwrap_or(self.bind);
         let id = match self.id {
-            Some(id) => id,
-            None => NodeId(SysRng.try_next_u32().map_err(HostError::Random)?),
+            Id::Given(id) => id,
+            Id::OfAddress if reached_at.port() != 0 => {
+                let hash = blake3::hash(reached_at.to_string().as_bytes());
+                short_id(u64::from_be_bytes(*hash.as_bytes().first_chunk().expect("32 bytes")))
+            }
+            Id::OfAddress | Id::Random => {
+                short_id(SysRng.try_next_u64().map_err(HostError::Random)?)
+            }
         };
         let mut config = NodeConfig::new(&self.cluster, id)
             .with_exposure(self.exposure)
@@ -134,8 +160,12 @@ impl HostBuilder {
         if address.ip().is_unspecified() || address.port() == 0 {
             return Err(HostError::Unreachable { address });
         }
-        Ok(Host { bound, id, cluster: self.cluster, address })
+        Ok(Host { bound, id, address })
     }
+}
+
+fn short_id(bits: u64) -> NodeId {
+    NodeId(bits >> (u64::BITS - ID_BITS))
 }
 
 /// A host of a cluster: its sockets, before it joins any protocol.
@@ -143,7 +173,6 @@ impl HostBuilder {
 pub struct Host {
     pub(crate) bound: Bound,
     pub(crate) id: NodeId,
-    pub(crate) cluster: String,
     pub(crate) address: SocketAddr,
 }
 
@@ -152,7 +181,7 @@ impl Host {
     pub fn builder(cluster: impl Into<String>) -> HostBuilder {
         HostBuilder {
             cluster: cluster.into(),
-            id: None,
+            id: Id::Random,
             bind: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertise: None,
             socket_buffer_bytes: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline_net::record::ServiceNumber;
 use paceline_net::{Events, Hosted, Node, Roster, StartError};
 use paceline_proto::core::{MembershipCommand, NodeId};
 
@@ -80,8 +81,8 @@ impl Joining {
         protocol: P,
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
-        let Host { bound, id, cluster, address } = self.host;
-        let bound = bound.in_cluster(&format!("{cluster}/{}{kind}", self.name));
+        let Host { bound, id, address } = self.host;
+        let bound = bound.for_service(ServiceNumber::of(kind, &self.name));
         let roster = Roster::new([(id, address)]).expect("one node is not named twice");
         bound.start(roster, protocol, Arc::new(shared))
     }
@@ -90,6 +91,7 @@ impl Joining {
     /// a view, which is the first event.
     pub(crate) async fn enter<P, R>(
         self,
+        kind: &str,
         peers: Option<Peers>,
         protocol: P,
         shared: P::Shared,
@@ -100,7 +102,7 @@ impl Joining {
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());
-        let (node, events) = self.start("", protocol, shared)?;
+        let (node, events) = self.start(kind, protocol, shared)?;
         let member = MemberHandle::new(node, id);
         let node = member.node();
         let mut reader = Reader::new(events, member.standing().clone(), report(node.clone()));

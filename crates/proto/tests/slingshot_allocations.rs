@@ -116,7 +116,7 @@ impl Bench {
     fn arrive(&mut self, from: u32, bytes: Bytes) {
         self.call(|node, cx| {
             let message = decode_exact(bytes).expect("it was encoded");
-            node.handle_message(cx, NodeId(from), message);
+            node.handle_message(cx, NodeId::from(from), message);
         });
     }
 
@@ -174,7 +174,7 @@ fn datagram(message: &Message) -> Bytes {
 }
 
 fn configs() -> [Config; 2] {
-    let roster = || View::roster((0..MEMBERS).map(NodeId));
+    let roster = || View::roster((0..MEMBERS).map(NodeId::from));
     let rate = Rate { r: 8, c: 3 };
     let whole = Config::new(roster()).with_rate(rate).with_pull(Some(Pull::default()));
     [Config::published(roster(), rate), whole]

@@ -72,7 +72,7 @@ impl Links {
 }
 
 fn name(from: NodeId, to: NodeId) -> u64 {
-    u64::from(from.0) << 32 | u64::from(to.0)
+    from.0 << 32 | to.0
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
     fn each_link_keeps_its_own_time() {
         let mut links = Links::default();
         let all = || (0..60).flat_map(|from| (0..60).map(move |to| (NodeId(from), NodeId(to))));
-        let time = |from: NodeId, to: NodeId| Instant::from_nanos(u64::from(from.0 * 60 + to.0));
+        let time = |from: NodeId, to: NodeId| Instant::from_nanos(from.0 * 60 + to.0);
         assert_eq!(links.get(NodeId(1), NodeId(2)), None);
         let now = Instant::ZERO;
         all().for_each(|(from, to)| *links.sends_until(now, from, to) = time(from, to));
@@ -99,7 +99,7 @@ mod tests {
         let mut links = Links::default();
         for step in 0..100_000u32 {
             let now = Instant::from_nanos(u64::from(step));
-            *links.sends_until(now, NodeId(step), NodeId(0)) =
+            *links.sends_until(now, NodeId::from(step), NodeId(0)) =
                 Instant::from_nanos(u64::from(step) + 20);
         }
         assert!(links.memory_bytes() <= PLACES_MIN * 16 * 2, "{} bytes", links.memory_bytes());

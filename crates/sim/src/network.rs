@@ -174,7 +174,7 @@ impl<M: Wire> Network<M> {
             rules: Vec::new(),
             groups: None,
             needs_pairs,
-            end_buffers: (0..lossy).map(|node| EndBuffer::new(seed, NodeId(node))).collect(),
+            end_buffers: (0..lossy.into()).map(|node| EndBuffer::new(seed, NodeId(node))).collect(),
             tcp,
             last_airtime: Cell::new((0, Duration::ZERO)),
         }
@@ -461,7 +461,7 @@ impl<M: Wire> Network<M> {
         let seed = self.seed;
         self.pairs.entry((from, to)).or_insert_with(|| Pair {
             link: LinkState::default(),
-            rng: Rng::new(seed, mix(u64::from(from.0) << 32 | u64::from(to.0)) ^ 0x11_4e_15),
+            rng: Rng::new(seed, mix(from.0 << 32 | to.0) ^ 0x11_4e_15),
             sends_until: Instant::ZERO,
             last_stream_arrival: Instant::ZERO,
             stream_epoch: 0,

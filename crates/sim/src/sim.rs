@@ -97,10 +97,25 @@ impl SimConfig {
     }
 }
 
+/// A node in what there is most of: those of a simulation are numbered from 0, so half of an id
+/// says which one it is.
+#[derive(Clone, Copy)]
+struct Place(u32);
+
+impl Place {
+    fn of(node: NodeId) -> Place {
+        Place(node.index() as u32)
+    }
+
+    fn node(self) -> NodeId {
+        NodeId::from(self.0)
+    }
+}
+
 enum Event<P: Protocol> {
     Arrive {
-        from: NodeId,
-        to: NodeId,
+        from: Place,
+        to: Place,
         lane: Lane,
         incarnation: u32,
         stream: u32,
@@ -151,7 +166,7 @@ enum Event<P: Protocol> {
 const TIMER: u32 = 1 << 31;
 
 struct ArmedTimer<T> {
-    node: NodeId,
+    node: Place,
     incarnation: u32,
     timer: T,
 }
@@ -255,12 +270,12 @@ impl<'a, P: Protocol> Sim<'a, P> {
             handled_at_instant: 0,
             config,
         };
-        for node in (0..sim.config.nodes as u32).map(NodeId) {
+        for node in (0..sim.config.nodes as u64).map(NodeId) {
             let protocol = (sim.make)(node);
-            let rng = Rng::new(sim.config.seed, u64::from(node.0));
+            let rng = Rng::new(sim.config.seed, node.0);
             sim.nodes.push(Slot { protocol, rng, starts: 1, life: Life::Running });
         }
-        for node in (0..sim.config.nodes as u32).map(NodeId) {
+        for node in (0..sim.config.nodes as u64).map(NodeId) {
             sim.call(node, &mut (), |protocol, cx| protocol.handle_start(cx));
         }
         sim
@@ -326,6 +341,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             self.handle(event, observer);
         } else {
             let ArmedTimer { node, incarnation, timer } = self.timers.take(slot & !TIMER);
+            let node = node.node();
             self.handle(Event::Timer { node, incarnation, timer }, observer);
         }
         true
@@ -404,7 +420,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
 
     fn handle(&mut self, event: Event<P>, observer: &mut dyn Observer<P>) {
         let node = match &event {
-            Event::Arrive { to, .. } => Some(*to),
+            Event::Arrive { to, .. } => Some(to.node()),
             Event::Timer { node, .. }
             | Event::Drained { node, .. }
             | Event::Command { node, .. }
@@ -425,12 +441,13 @@ impl<'a, P: Protocol> Sim<'a, P> {
         }
         match event {
             Event::Arrive { from, to, lane, incarnation, stream, bytes, message } => {
+                let (from, to) = (from.node(), to.node());
                 let is_stale = incarnation != self.nodes[from.index()].starts
                     || (lane == Lane::Stream && stream != self.network.stream_epoch(from, to));
                 if is_stale {
                     return self.counters.add(counters::CUT_OFF, 1);
                 }
-                self.fold(1, to, u64::from(from.0) << 32 | u64::from(bytes));
+                self.fold(1, to, from.0 << 32 | u64::from(bytes));
                 self.show(to, &Input::Message { from, message: &message }, observer);
                 self.call(to, observer, |protocol, cx| protocol.handle_message(cx, from, message));
             }
@@ -465,7 +482,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
                     }
                     self.network.pair(node, peer).is_down = false;
                 }
-                self.fold(5, node, u64::from(peer.0));
+                self.fold(5, node, peer.0);
                 self.show(node, &Input::Peer { peer, state }, observer);
                 self.call(node, observer, |protocol, cx| protocol.handle_peer(cx, peer, state));
             }
@@ -641,11 +658,11 @@ impl<'a, P: Protocol> Sim<'a, P> {
     }
 
     fn fold(&mut self, kind: u64, node: NodeId, detail: u64) {
-        self.digest.fold(self.now.as_nanos() ^ kind << 60, detail ^ u64::from(node.0) << 40);
+        self.digest.fold(self.now.as_nanos() ^ kind << 60, detail ^ node.0 << 40);
     }
 }
 
 /// A nonzero number for the `starts`-th start of a node.
 fn incarnation(seed: u64, node: NodeId, starts: u32) -> u64 {
-    mix(seed ^ mix(u64::from(node.0) << 32 | u64::from(starts))) | 1
+    mix(seed ^ mix(node.0 << 32 | u64::from(starts))) | 1
 }

@@ -163,7 +163,7 @@ impl Store {
             _ => {}
         }
         group.is_joined = is_joined;
-        let of_group = self.flows.range((id, NodeId(0))..=(id, NodeId(u32::MAX)));
+        let of_group = self.flows.range((id, NodeId(0))..=(id, NodeId(u64::MAX)));
         let ended = of_group.filter(|((_, sender), flow)| {
             let known = flow.source.incarnation;
             let in_view = self.incarnation_in_view(*sender);

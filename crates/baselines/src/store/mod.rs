@@ -434,7 +434,7 @@ impl Store {
 
     /// The flows of all senders to a group.
     pub(super) fn flows(&self, group: GroupId) -> impl Iterator<Item = (NodeId, &Flow)> {
-        let flows = self.flows.range((group, NodeId(0))..=(group, NodeId(u32::MAX)));
+        let flows = self.flows.range((group, NodeId(0))..=(group, NodeId(u64::MAX)));
         flows.map(|(&(_, sender), flow)| (sender, flow))
     }
 

@@ -209,7 +209,7 @@ impl OverlayLedger {
     /// All that must hold once faults are over for long enough: tables, placement, open requests.
     pub fn check_quiet<P: Host>(&mut self, sim: &Sim<'_, P>, nodes: u32) {
         let now = sim.now();
-        let all = (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node));
+        let all = (0..nodes).map(NodeId::from).filter(|&node| sim.is_alive(node));
         let members: Vec<NodeId> =
             all.clone().filter(|&node| sim.node(node).overlay().is_member()).collect();
         let oracle = Oracle::new(self.space, members.iter().copied());
@@ -257,7 +257,7 @@ impl OverlayLedger {
         key: Key,
         outcome: &Outcome,
     ) {
-        let members = (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node));
+        let members = (0..nodes).map(NodeId::from).filter(|&node| sim.is_alive(node));
         let members = members.filter(|&node| sim.node(node).overlay().is_member());
         let oracle = Oracle::new(self.space, members);
         let owner = oracle.responsible(self.algorithm, key);
@@ -283,7 +283,7 @@ impl OverlayLedger {
             Outcome::Failed(FailReason::Unsettled)
                 if self.newest_value(key).is_none()
                     && (self.terms.has_strangers
-                        || (0..nodes).any(|node| !sim.is_alive(NodeId(node)))) => {}
+                        || (0..nodes).any(|node| !sim.is_alive(NodeId::from(node)))) => {}
             other => {
                 let what = format!("{key}: {other:?} though all is quiet");
                 self.broken(Rule::Lookup, at, node, what);

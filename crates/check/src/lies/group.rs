@@ -85,8 +85,8 @@ fn refusal(source: &mut Source<'_>) -> Refusal {
 fn gossip(source: &mut Source<'_>) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u8(0);
-    let identity = |source: &mut Source<'_>, member: Member, out: &mut BytesMut| {
-        out.put_u32(member.node.0);
+    // The record names the ends of a datagram.
+    let run = |source: &mut Source<'_>, member: Member, out: &mut BytesMut| {
         out.put_u64(member.incarnation);
         // Seven bits a byte, lowest first.
         match source.rng.below(4) {
@@ -95,11 +95,15 @@ fn gossip(source: &mut Source<'_>) -> Bytes {
             _ => out.put_u8(0),
         }
     };
+    let identity = |source: &mut Source<'_>, member: Member, out: &mut BytesMut| {
+        out.put_u64(member.node.0);
+        run(source, member, out);
+    };
     let refutations = |source: &mut Source<'_>| source.half() as u16;
     let (me, to) = (source.me, source.honest());
-    identity(source, me, &mut out);
+    run(source, me, &mut out);
     out.put_u16(refutations(source));
-    identity(source, to, &mut out);
+    run(source, to, &mut out);
     let message = source.one_of(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 10]);
     out.put_u8(message);
     if message <= 5 {

@@ -159,7 +159,7 @@ impl Source<'_> {
         let honest = self.honest();
         match self.rng.below(5) {
             0 => self.me,
-            1 => Member { node: NodeId(self.rng.next_u32()), incarnation: self.word() },
+            1 => Member { node: NodeId::from(self.rng.next_u32()), incarnation: self.word() },
             2 => Member { incarnation: self.word(), ..honest },
             _ => honest,
         }
@@ -247,7 +247,7 @@ mod tests {
         let mut known = Known { view: 3, groups: 2, vertices: 20, plan: 5, ..Known::default() };
         known.algorithm = algorithm;
         for node in 0..5 {
-            known.note(Member { node: NodeId(node), incarnation: 100 + u64::from(node) });
+            known.note(Member { node: NodeId(node), incarnation: 100 + node });
         }
         known.keys = (0..9u8).map(|number| Key::of(&[number])).collect();
         known.names = vec!["/p/0".parse().unwrap(), "/p/1".parse().unwrap()];

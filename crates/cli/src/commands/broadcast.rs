@@ -47,7 +47,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
 struct Line<'a> {
-    origin: u32,
+    origin: u64,
     seq: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,

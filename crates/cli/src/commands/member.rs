@@ -55,7 +55,7 @@ pub struct HostArgs {
 
     /// This node's number, another for each node [default: drawn at random]
     #[arg(long, value_name = "K")]
-    id: Option<u32>,
+    id: Option<u64>,
 
     /// The cluster's name: nodes of another one are refused
     #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
@@ -133,11 +133,8 @@ impl HostArgs {
     /// The same for a server that keeps its node number across restarts: the number is a hash of
     /// its address, unless one is given.
     pub fn builder_by_address(&self) -> HostBuilder {
-        let address = self.advertise.unwrap_or(self.bind);
-        if self.id.is_some() || address.port() == 0 {
-            return self.builder();
-        }
-        self.builder().id(NodeId(crc32fast::hash(address.to_string().as_bytes())))
+        let builder = self.builder();
+        if self.id.is_some() { builder } else { builder.id_of_address() }
     }
 
     /// The same host for the `place`-th worker of a process: ports and ids follow on each other.
@@ -216,7 +213,7 @@ pub fn explain(error: JoinError) -> CliError {
 #[derive(Serialize)]
 pub struct ViewLine {
     view: u64,
-    members: Vec<u32>,
+    members: Vec<u64>,
 }
 
 impl ViewLine {

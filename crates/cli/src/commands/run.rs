@@ -83,8 +83,8 @@ struct Document<'a> {
     wall_s: f64,
     metrics: &'a [Metric],
     figures: &'a [Figure],
-    #[serde(skip_serializing_if = "<[u32]>::is_empty")]
-    starved: &'a [u32],
+    #[serde(skip_serializing_if = "<[u64]>::is_empty")]
+    starved: &'a [u64],
     folder: String,
 }
 

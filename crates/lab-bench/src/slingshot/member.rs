@@ -74,8 +74,8 @@ impl Traffic {
             let place = rng.below(self.groups.len() as u32) as usize;
             let members = &self.groups[place];
             let of_sender = 1 + rng.below(senders.min(members.len() as u32 - 1)) as usize;
-            let sender = NodeId(members[of_sender]);
-            let (group, incarnation) = (GroupId(place as u32), 100 + u64::from(sender.0));
+            let sender = NodeId::from(members[of_sender]);
+            let (group, incarnation) = (GroupId(place as u32), 100 + sender.0);
             let seq = next[place][of_sender];
             next[place][of_sender] += 1;
             let payload = contents[number as usize % CONTENTS].clone();
@@ -90,7 +90,7 @@ impl Traffic {
             }
             let for_us = config.rate().c as f64 / (members.len() - 1) as f64 * (1.0 - self.loss);
             for &other in &members[1..] {
-                if other == sender.0 || rng.chance(self.loss) {
+                if NodeId::from(other) == sender || rng.chance(self.loss) {
                     continue;
                 }
                 let bin = &mut bins[other as usize];
@@ -98,7 +98,7 @@ impl Traffic {
                 let is_late = config.flush_after().is_some_and(|after| waits >= after);
                 if is_late && !bin.packets.is_empty() {
                     if rng.chance(for_us) {
-                        arrivals.messages.push((now, NodeId(other), repair(bin, &sent, now)));
+                        arrivals.messages.push((now, NodeId::from(other), repair(bin, &sent, now)));
                     }
                     bin.packets.clear();
                 }
@@ -108,7 +108,7 @@ impl Traffic {
                 bin.packets.push(number);
                 if bin.packets.len() == config.rate().r {
                     if rng.chance(for_us) {
-                        arrivals.messages.push((now, NodeId(other), repair(bin, &sent, now)));
+                        arrivals.messages.push((now, NodeId::from(other), repair(bin, &sent, now)));
                     }
                     bin.packets.clear();
                 }
@@ -157,7 +157,7 @@ impl Member {
         let mut member = Member { config, node, outbox, rng, now };
         member.call(|node, cx| node.handle_start(cx));
         for (group, members) in (0..).map(GroupId).zip(groups) {
-            let members = members.iter().copied().map(NodeId).collect();
+            let members = members.iter().copied().map(NodeId::from).collect();
             member.call(|node, cx| node.handle_command(cx, Command::Members { group, members }));
         }
         member

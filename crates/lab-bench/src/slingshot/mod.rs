@@ -93,7 +93,7 @@ fn measure(groups: u32, members: u32, nodes: u32, settings: Settings) -> Row {
         packet_bytes: 1_000,
         loss: 0.01,
     };
-    let roster = View::roster((0..nodes).map(NodeId));
+    let roster = View::roster((0..nodes).map(NodeId::from));
     let config = Config::new(roster).with_pull(None).with_groups([]).with_overlap(groups > 1);
     let config = config.build().expect("these settings are in range");
     let arrivals = traffic.arrivals(&config);

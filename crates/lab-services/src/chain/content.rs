@@ -14,7 +14,7 @@ pub enum Content {
     Zeros,
 }
 
-/// Origin 4, number 8, nanoseconds at acceptance 8.
+/// Origin 4 (a scenario has fewer nodes), number 8, nanoseconds at acceptance 8.
 const HEAD_BYTES: usize = 20;
 const FILLER_BYTES: usize = 1 << 12;
 
@@ -62,7 +62,7 @@ impl Messages {
             return Payload::Zeros(self.bytes as u32);
         }
         let mut message = BytesMut::with_capacity(self.bytes.max(HEAD_BYTES));
-        message.put_u32(origin.0);
+        message.put_u32(origin.0 as u32);
         message.put_u64(number);
         message.put_u64(at.as_nanos());
         self.fill(origin, number, |piece| message.extend_from_slice(piece));
@@ -94,7 +94,7 @@ impl Messages {
         let known = bytes.len().min(HEAD_BYTES);
         head[..known].copy_from_slice(&bytes[..known]);
         let mut expected = [0u8; 12];
-        expected[..4].copy_from_slice(&origin.0.to_be_bytes());
+        expected[..4].copy_from_slice(&(origin.0 as u32).to_be_bytes());
         expected[4..].copy_from_slice(&number.to_be_bytes());
         let is_intact = head[..known.min(12)] == expected[..known.min(12)]
             && self.is_filled(origin, number, &bytes.slice(known..));
@@ -108,7 +108,7 @@ impl Messages {
 
     /// Gives the filler of a message in pieces.
     fn fill(&self, origin: NodeId, number: u64, mut piece: impl FnMut(&[u8])) {
-        let mut offset = mix(u64::from(origin.0) << 40 ^ number) as usize % FILLER_BYTES;
+        let mut offset = mix(origin.0 << 40 ^ number) as usize % FILLER_BYTES;
         let mut left = self.bytes.saturating_sub(HEAD_BYTES);
         while left > 0 {
             let len = left.min(FILLER_BYTES);

@@ -79,7 +79,7 @@ fn transmissions(broadcast: &Broadcast, scenario: &Scenario, measured: &Measured
     };
     let expected = f64::from(nodes - 1);
     let origin = broadcast.plan().senders.nodes(nodes)[0];
-    let ring = (0..nodes).map(|place| NodeId((origin.0 + place) % nodes));
+    let ring = (origin.0..).map(|number| NodeId(number % u64::from(nodes)));
     let ring: Vec<String> = ring.take(hops.path.len() + 1).map(letter).collect();
     let mut path: Vec<String> = hops.path.first().map(|hop| letter(hop.from)).into_iter().collect();
     path.extend(hops.path.iter().map(|hop| letter(hop.to)));

@@ -44,7 +44,7 @@ pub struct Installed {
     /// Its number.
     pub view: u64,
     /// Its members.
-    pub members: Vec<u32>,
+    pub members: Vec<u64>,
 }
 
 /// One node's part of the ledger.
@@ -53,7 +53,7 @@ pub struct NodeLedger {
     /// Messages that its application submitted and its member accepted.
     pub accepted: u64,
     /// Its deliveries, by origin.
-    pub received: BTreeMap<u32, Received>,
+    pub received: BTreeMap<u64, Received>,
     /// Bytes delivered within the measured time.
     pub measured_bytes: u64,
     /// Bytes delivered in each second of the run.
@@ -291,7 +291,7 @@ impl Ledger {
         for (node, ledger) in self.nodes.iter().enumerate() {
             for (&origin, received) in &ledger.received {
                 let of = mix(received.order ^ mix(received.damaged) ^ received.messages << 1);
-                digest = mix(digest ^ mix((node as u64) << 32 | u64::from(origin)) ^ of);
+                digest = mix(digest ^ mix((node as u64) << 32 | origin) ^ of);
             }
         }
         format!("{digest:016x}")

@@ -10,7 +10,7 @@ use paceline_sim::{Input, Observer};
 /// Hops kept with their times; further ones are only counted.
 const PATH_MAX: usize = 64;
 /// Members up to this many are drawn.
-const DRAWN_MAX: u32 = 32;
+const DRAWN_MAX: usize = 32;
 
 /// A block on its way from one member to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +54,10 @@ impl Observer<Chain> for Hops {
             self.under_way.entry((from, to)).or_default().push_back(self.path.len());
             self.path.push(Hop { sent: at, from, to, seq: frame.seq, came: None });
         }
-        if from.0 < DRAWN_MAX && to.0 < DRAWN_MAX {
-            self.links.resize((DRAWN_MAX * DRAWN_MAX) as usize, 0);
-            self.links[(from.0 * DRAWN_MAX + to.0) as usize] += 1;
+        let (from, to) = (from.index(), to.index());
+        if from < DRAWN_MAX && to < DRAWN_MAX {
+            self.links.resize(DRAWN_MAX * DRAWN_MAX, 0);
+            self.links[from * DRAWN_MAX + to] += 1;
         }
     }
 
@@ -86,14 +87,15 @@ pub fn letter(node: NodeId) -> String {
 impl Hops {
     /// The links that were used, and each hop of a run that has few.
     pub fn drawings(&self, nodes: u32) -> Vec<Plot> {
-        if nodes > DRAWN_MAX || self.links.is_empty() {
+        if nodes as usize > DRAWN_MAX || self.links.is_empty() {
             return Vec::new();
         }
         let is_short = self.transmissions as usize <= PATH_MAX;
-        let name = |node: u32| if is_short { letter(NodeId(node)) } else { node.to_string() };
-        let used = (0u32..).zip(&self.links).filter(|(_, blocks)| **blocks > 0);
+        let name = |node: u32| if is_short { letter(NodeId::from(node)) } else { node.to_string() };
+        let used = (0..).zip(&self.links).filter(|(_, blocks)| **blocks > 0);
+        let drawn = DRAWN_MAX as u32;
         let links: Vec<(u32, u32, u64)> =
-            used.map(|(place, &n)| (place / DRAWN_MAX, place % DRAWN_MAX, n)).collect();
+            used.map(|(place, &n)| (place / drawn, place % drawn, n)).collect();
         let (least, most) = links
             .iter()
             .fold((u64::MAX, 0), |(low, high), &(.., blocks)| (low.min(blocks), high.max(blocks)));
@@ -119,8 +121,8 @@ impl Hops {
     fn hop_by_hop(&self, nodes: u32) -> Plot {
         let begun = self.path.first().map_or(Instant::ZERO, |hop| hop.sent);
         let ms = |at: Instant| (at.as_secs_f64() - begun.as_secs_f64()) * 1e3;
-        let lane = |node: NodeId| -f64::from(node.0);
-        let names = (0..nodes).map(|node| format!("member {}", letter(NodeId(node))));
+        let lane = |node: NodeId| -(node.0 as f64);
+        let names = (0..nodes).map(|node| format!("member {}", letter(NodeId::from(node))));
         let ends = self.path.iter().flat_map(|hop| {
             let came = hop.came.map_or(f64::NAN, ms);
             [(ms(hop.sent), lane(hop.from)), (came, lane(hop.to))]

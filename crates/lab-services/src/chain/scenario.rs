@@ -87,7 +87,7 @@ impl Broadcast {
 
     /// Reads a scenario of kind `chain`.
     pub fn read(scenario: &Scenario) -> Result<Broadcast, LabError> {
-        let view = View::roster((0..scenario.topology.nodes).map(NodeId));
+        let view = View::roster((0..scenario.topology.nodes).map(NodeId::from));
         let mut protocol = scenario.protocol();
         let config = Config::new(view.clone());
         let (config, topology, check_wire) = read_protocol(&mut protocol, config)?;
@@ -241,7 +241,7 @@ mod tests {
                     quiet_rate = \"50/s\"\n[measure]\nwarmup = \"100ms\"\n";
         let scenario = CATALOG.parse("t.toml", text).unwrap().resolve().unwrap();
         let broadcast = Broadcast::read(&scenario).unwrap();
-        let saturating: Vec<u32> = broadcast.saturating_nodes().iter().map(|node| node.0).collect();
+        let saturating: Vec<u64> = broadcast.saturating_nodes().iter().map(|node| node.0).collect();
         assert_eq!((saturating, broadcast.limit(1.0)), (vec![0, 2, 3], 1.0));
         let result = crate::simulate(&scenario, 1).unwrap();
         let value = |name: &str| {

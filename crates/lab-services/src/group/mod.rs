@@ -123,7 +123,7 @@ impl Service for GroupScenario {
             return Some((Duration::ZERO, MembershipCommand::Bootstrap { address }.into()));
         }
         let peers =
-            (0..self.nodes).map(NodeId).filter(|&other| other != node).take(PEERS_ASKED_MAX);
+            (0..self.nodes).map(NodeId::from).filter(|&other| other != node).take(PEERS_ASKED_MAX);
         let after = if start == Start::First { self.join_after } else { Duration::ZERO };
         Some((after, MembershipCommand::Join { address, peers: peers.collect() }.into()))
     }

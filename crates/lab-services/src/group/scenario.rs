@@ -57,7 +57,7 @@ impl GroupScenario {
         let window = read_window(&mut table, scenario)?;
         table.finish()?;
         let plan = Plan { topology, window, check_wire, ..plan };
-        let view = View::roster((0..nodes).map(NodeId));
+        let view = View::roster((0..nodes).map(NodeId::from));
         Ok(GroupScenario {
             shared: config.into(),
             broadcast: Broadcast::new(chain, view, plan).attended(absentees(scenario)),

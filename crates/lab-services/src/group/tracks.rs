@@ -186,7 +186,7 @@ impl Tracks {
         let is_shown = |at: Instant| (low..=high).contains(&ms(at));
         let names = (0..nodes).map(|node| format!("member {node}"));
         let x = Axis::new("since the crash", "ms").with_range(low, high);
-        let lane = |node: NodeId| -f64::from(node.0);
+        let lane = |node: NodeId| -(node.0 as f64);
         let mut plot = Plot::lanes(title, names, x);
         for (kind, name) in KINDS {
             let of_kind = self.arrows.iter().filter(|arrow| arrow.kind == kind);

@@ -105,9 +105,9 @@ fn setups(settings: &Settings) -> Result<BTreeMap<NodeId, Setup>, LabError> {
         let faces = graph
             .neighbours(node)
             .iter()
-            .map(|neighbour| (NodeId(neighbour.node as u32), face(settings, neighbour.port)));
+            .map(|neighbour| (NodeId(neighbour.node as u64), face(settings, neighbour.port)));
         let setup = Setup { name: name.clone(), faces: faces.collect(), ..Setup::default() };
-        setups.insert(NodeId(node as u32), setup);
+        setups.insert(NodeId(node as u64), setup);
     }
     for prefix in graph.prefixes() {
         let routes = Routes::new(graph, &prefix, settings.routing)?;
@@ -116,10 +116,10 @@ fn setups(settings: &Settings) -> Result<BTreeMap<NodeId, Setup>, LabError> {
         })?;
         for node in 0..graph.nodes().len() {
             let hops = routes.next_hops(node).iter().zip(0u32..);
-            let setup = setups.get_mut(&NodeId(node as u32)).expect("each node has one");
+            let setup = setups.get_mut(&NodeId(node as u64)).expect("each node has one");
             setup.strategies.push((name.clone(), settings.strategy));
             for (hop, cost) in hops {
-                setup.routes.push((name.clone(), NodeId(hop.node as u32), cost));
+                setup.routes.push((name.clone(), NodeId(hop.node as u64), cost));
             }
         }
     }
@@ -133,7 +133,7 @@ fn setups(settings: &Settings) -> Result<BTreeMap<NodeId, Setup>, LabError> {
                 segment_bytes: settings.segment_bytes,
                 freshness: None,
             };
-            let setup = setups.get_mut(&NodeId(producer.node as u32)).expect("each node has one");
+            let setup = setups.get_mut(&NodeId(producer.node as u64)).expect("each node has one");
             setup.objects.push(object);
         }
     }
@@ -156,7 +156,7 @@ fn face(settings: &Settings, port: Port) -> FaceConfig {
 fn wires(graph: &Graph) -> Wires {
     let mut wires = Wires::new();
     for link in graph.links() {
-        let [one, other] = link.ends.map(|node| NodeId(node as u32));
+        let [one, other] = link.ends.map(|node| NodeId(node as u64));
         wires.join(one, other, link.delay);
     }
     wires

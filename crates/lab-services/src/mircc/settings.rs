@@ -358,7 +358,7 @@ fn read_plan(
 fn jobs(graph: &Graph, plan: &Plan) -> BTreeMap<NodeId, Vec<Job>> {
     let mut jobs: BTreeMap<NodeId, Vec<Job>> = BTreeMap::new();
     for (flow, step) in (0u64..).zip(&plan.steps) {
-        let node = NodeId(graph.consumers()[step.consumer].node as u32);
+        let node = NodeId::from(graph.consumers()[step.consumer].node as u32);
         let jobs = jobs.entry(node).or_default();
         jobs.push(Job { at: step.begins, flow, ends: false });
         if let Some(at) = step.stops {

@@ -52,8 +52,8 @@ impl Requests {
     pub fn new(settings: Settings) -> Requests {
         let (plan, nodes) = (&settings.plan, settings.nodes);
         let space = settings.config.space();
-        let oracle =
-            (plan.tables == Tables::Ideal).then(|| Oracle::new(space, (0..nodes).map(NodeId)));
+        let oracle = (plan.tables == Tables::Ideal)
+            .then(|| Oracle::new(space, (0..nodes).map(NodeId::from)));
         let mut bundles: BTreeMap<NodeId, (Vec<u32>, usize)> = BTreeMap::new();
         for bundle in 0..plan.bundles() {
             let (listed, keys) = bundles.entry(plan.requester(bundle, nodes)).or_default();
@@ -156,10 +156,12 @@ impl Service for Requests {
         let peers = match start {
             // Any that is there already.
             Start::First => vec![NodeId(node.0 / 2)],
-            Start::Again => (1..=4).map(|step| NodeId((node.0 + step) % nodes)).collect(),
+            Start::Again => {
+                (1..=4).map(|step| NodeId((node.0 + step) % u64::from(nodes))).collect()
+            }
         };
         let after = match start {
-            Start::First => self.plan().join_every * node.0,
+            Start::First => self.plan().join_every * node.index() as u32,
             Start::Again => Duration::ZERO,
         };
         Some((after, MembershipCommand::Join { address, peers }.into()))

@@ -157,12 +157,12 @@ impl Plan {
                 // Keys are hashes: eight of their bytes are as good as all.
                 let bytes = keys[0].to_bytes().into_iter().take(8);
                 let first = bytes.fold(0, |sum, byte| sum << 8 | u64::from(byte));
-                NodeId(drawn(first ^ mix(phase.action as u64 + 1)))
+                NodeId::from(drawn(first ^ mix(phase.action as u64 + 1)))
             }
             Some(clients) => {
                 // The same ones in each phase, apart from each other.
                 let client = (bundle - phase.first_bundle) % clients;
-                NodeId((drawn(0) + client * (nodes / clients).max(1)) % nodes)
+                NodeId::from((drawn(0) + client * (nodes / clients).max(1)) % nodes)
             }
         }
     }

@@ -37,7 +37,7 @@ struct ByHand {
 impl ByHand {
     /// The node that owns a key, counted from F.
     fn place(&self, key: Key) -> usize {
-        let is_its = |&last: &u32| self.space.key(NodeId(last)) == key;
+        let is_its = |&last: &u32| self.space.key(NodeId::from(last)) == key;
         (5..10).find(is_its).map_or(0, |last| last as usize - 5)
     }
 }
@@ -49,7 +49,7 @@ impl Router for ByHand {
     }
 
     fn next_hop(&self, key: Key, _: &mut Walk) -> Step {
-        let next = NodeId(NEXT[self.own.index()][self.place(key)]);
+        let next = NodeId::from(NEXT[self.own.index()][self.place(key)]);
         let hop = if next == self.own { Hop::Here } else { Hop::Via(next) };
         Step { hop, until: key }
     }

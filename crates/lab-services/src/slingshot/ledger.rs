@@ -339,7 +339,7 @@ mod tests {
     fn reported(ledger: &mut Ledger, node: u32, sender: u32, number: u64, way: Way) {
         let sent = Instant::from_nanos(1_000);
         let at = sent + Duration::from_nanos(500);
-        ledger.delivered(at, NodeId(node), (NodeId(sender), number), sent, way);
+        ledger.delivered(at, NodeId::from(node), (NodeId::from(sender), number), sent, way);
     }
 
     #[test]
@@ -374,9 +374,9 @@ mod tests {
             (0..3).for_each(|_| reported(&mut own, node, 0, 1, Way::Direct));
             own.corrupt(format!("{node} delivered other bytes"));
             // That a packet that came is said to be lost is wrong, and nothing was corrupt.
-            own.lost(NodeId(node), (GroupId(0), NodeId(0)), 1..2);
+            own.lost(NodeId::from(node), (GroupId(0), NodeId(0)), 1..2);
             assert_eq!(own.corrupt, 3);
-            whole.merge(NodeId(node), own.part(NodeId(node)));
+            whole.merge(NodeId::from(node), own.part(NodeId::from(node)));
         }
         assert_eq!(whole.corrupt, 6);
         assert!(whole.broken.is_some());
@@ -397,11 +397,11 @@ mod tests {
                     }
                 }
                 if node == 2 {
-                    ledger.lost(NodeId(node), (GroupId(0), NodeId(1)), 1..2);
+                    ledger.lost(NodeId::from(node), (GroupId(0), NodeId(1)), 1..2);
                 }
             }
-            let text = serde_json::to_string(&own.part(NodeId(node))).unwrap();
-            merged.merge(NodeId(node), serde_json::from_str(&text).unwrap());
+            let text = serde_json::to_string(&own.part(NodeId::from(node))).unwrap();
+            merged.merge(NodeId::from(node), serde_json::from_str(&text).unwrap());
         }
         assert_eq!(merged.fates, whole.fates);
         assert_eq!(merged.again, whole.again);

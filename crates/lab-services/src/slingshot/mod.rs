@@ -85,7 +85,7 @@ impl<P: Timely> Workload for Timed<P> {
     }
 
     fn active_nodes(&self) -> Vec<NodeId> {
-        (0..self.settings.plan.senders).map(NodeId).collect()
+        (0..self.settings.plan.senders).map(NodeId::from).collect()
     }
 
     fn due(&self, node: NodeId, number: u64) -> Option<Instant> {

@@ -18,10 +18,10 @@ impl Overlap {
     /// the seed.
     pub fn drawn(nodes: u32, groups: u32, group_size: u32, seed: u64) -> Overlap {
         let mut rng = Rng::new(seed, 0x6709_0075);
-        let mut order: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let mut order: Vec<NodeId> = (0..nodes).map(NodeId::from).collect();
         let mut draw = |group: u32| -> Arc<[NodeId]> {
             if group == 0 {
-                return (0..nodes).map(NodeId).collect();
+                return (0..nodes).map(NodeId::from).collect();
             }
             let size = group_size.min(nodes) as usize;
             for chosen in 0..size {

@@ -163,7 +163,7 @@ impl Plan {
             .map(|overlap| overlap.members(overlap.group(sender, self.number(packet))));
         let all = if group.is_none() { self.nodes } else { 0 };
         let members = group.unwrap_or_default().iter().copied();
-        (0..all).map(NodeId).chain(members).filter(move |&node| node != sender)
+        (0..all).map(NodeId::from).chain(members).filter(move |&node| node != sender)
     }
 
     /// A packet's number among those of its sender.
@@ -183,15 +183,15 @@ impl Plan {
             return drawn.packets.get(sender.index())?.get(number as usize).copied();
         }
         let senders = u64::from(self.senders);
-        let packet = number.checked_mul(senders)?.checked_add(u64::from(sender.0))?;
-        (sender.0 < self.senders && packet < self.packets).then_some(packet)
+        let packet = number.checked_mul(senders)?.checked_add(sender.0)?;
+        (sender.0 < senders && packet < self.packets).then_some(packet)
     }
 
     /// The sender of a packet.
     pub fn sender(&self, packet: u64) -> NodeId {
         match &self.senders_drawn {
-            Some(drawn) => NodeId(drawn.of[packet as usize]),
-            None => NodeId((packet % u64::from(self.senders)) as u32),
+            Some(drawn) => NodeId::from(drawn.of[packet as usize]),
+            None => NodeId(packet % u64::from(self.senders)),
         }
     }
 
@@ -218,9 +218,7 @@ impl Plan {
         let senders = u64::from(self.senders);
         let own = match &self.senders_drawn {
             Some(drawn) => drawn.packets.get(node.index()).map_or(0, |own| own.len() as u64),
-            None if node.0 < self.senders => {
-                self.packets.saturating_sub(u64::from(node.0)).div_ceil(senders)
-            }
+            None if node.0 < senders => self.packets.saturating_sub(node.0).div_ceil(senders),
             None => 0,
         };
         self.packets - own

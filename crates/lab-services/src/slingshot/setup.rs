@@ -90,7 +90,7 @@ impl Setup {
         nodes: u32,
         overlap: Option<&Overlap>,
     ) -> Result<(Setup, Order), LabError> {
-        let base = Config::new(View::roster((0..nodes).map(NodeId)));
+        let base = Config::new(View::roster((0..nodes).map(NodeId::from)));
         let base = match overlap {
             Some(overlap) => base.with_groups(overlap.configured()),
             None => base,

@@ -287,7 +287,7 @@ mod tests {
             ledger.began(NodeId(node), Instant::ZERO + milli(1000), 2048);
             let all: Vec<Walk> = (0..2048).map(walk).collect();
             for (number, some) in (0..).zip(all.chunks(8)) {
-                let at = Instant::ZERO + milli(1000 + (u64::from(node) * 256 + number) * 8);
+                let at = Instant::ZERO + milli(1000 + (node * 256 + number) * 8);
                 ledger.done(NodeId(node), at, some);
             }
         }

@@ -102,11 +102,11 @@ impl Service for Walking {
     fn submit(&mut self, at: Instant, node: NodeId, _number: u64) -> Command {
         let Settings { kind, length, walks, trail, seed, block, .. } = &self.settings;
         self.ledger.began(node, at, u64::from(*block) * u64::from(*walks));
-        let first = node.0 * block;
+        let first = node.index() as u32 * block;
         Command::Run(Box::new(Job {
             id: JobId(0),
             // Walks of one home have numbers of their own; so have jobs seeds of their own.
-            seed: seed.wrapping_mul(0x1_0000).wrapping_add(u64::from(node.0)),
+            seed: seed.wrapping_mul(0x1_0000).wrapping_add(node.0),
             kind: kind.clone(),
             length: *length,
             sources: Sources::Range(first..first + block),

@@ -201,7 +201,7 @@ impl Settings {
         let owner = |vertex: u32| (vertex / block) as u16;
         let vertices = block * nodes;
         let owners =
-            Owners::new((0..nodes).map(NodeId).collect(), (0..vertices).map(owner).collect());
+            Owners::new((0..nodes).map(NodeId::from).collect(), (0..vertices).map(owner).collect());
         Ok(Settings {
             graph: Arc::new(drawn),
             owners: Arc::new(owners.expect("each block has a server")),

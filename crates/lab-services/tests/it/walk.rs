@@ -29,7 +29,12 @@ fn red_with_pausing_sources_loses_least_of_what_drops_and_marks_lose_nothing() {
         assert!(red < tail && tail < free, "seed {seed}: {red}, {tail}, {free}");
         assert!(additional("rq-rg-nodirect") > red, "seed {seed}");
         assert_eq!(additional("mark-exact"), 0.0, "seed {seed}");
-        assert_eq!(additional("window"), 0.0, "seed {seed}");
+        // Nothing is lost, but in one run of seven a home takes a walker of 90,000 for lost that is
+        // late, or two.
+        let scenario = load("walk/e1", &["walks=300", "method=window"]);
+        let dropped = ["dropped_0", "dropped_1", "dropped_2"];
+        assert_eq!(dropped.map(|name| metric(&scenario, seed, name)), [0.0; 3], "seed {seed}");
+        assert!(metric(&scenario, seed, "additional") <= 2.0, "seed {seed}");
     }
 }
 

@@ -33,7 +33,7 @@ pub struct RunResult {
     /// Digest of what applications delivered: equal in both worlds.
     pub deliveries: Option<String>,
     /// Senders that got nothing through to all members in the measured time, where others did.
-    pub starved: Vec<u32>,
+    pub starved: Vec<u64>,
     /// Seconds that it took on the wall.
     pub wall_s: f64,
 }

@@ -134,8 +134,8 @@ pub(crate) fn read(
         }
         Kind::Reset => {
             let last = topology.nodes - 1;
-            let from = NodeId(table.integer("from", 0..=last)?);
-            let to = NodeId(table.integer("to", 0..=last)?);
+            let from = NodeId::from(table.integer("from", 0..=last)?);
+            let to = NodeId::from(table.integer("to", 0..=last)?);
             if from == to {
                 return Err(table.error("to", "`from` and `to` are the same node", "two nodes"));
             }
@@ -186,5 +186,5 @@ fn groups(table: &mut Table<'_>, topology: &Topology) -> Result<Vec<Vec<NodeId>>
 }
 
 fn handles(nodes: Vec<u32>) -> Vec<NodeId> {
-    nodes.into_iter().map(NodeId).collect()
+    nodes.into_iter().map(NodeId::from).collect()
 }

@@ -65,15 +65,15 @@ impl Senders {
             };
             return Err(table.error(key, problem, ACCEPTED));
         }
-        Ok(Senders::Listed(listed.into_iter().map(NodeId).collect()))
+        Ok(Senders::Listed(listed.into_iter().map(NodeId::from).collect()))
     }
 
     /// The senders among this many nodes.
     pub fn nodes(&self, nodes: u32) -> Vec<NodeId> {
         match self {
             Senders::One => vec![NodeId(0)],
-            Senders::All => (0..nodes).map(NodeId).collect(),
-            Senders::First(first) => (0..*first).map(NodeId).collect(),
+            Senders::All => (0..nodes).map(NodeId::from).collect(),
+            Senders::First(first) => (0..*first).map(NodeId::from).collect(),
             Senders::Listed(listed) => listed.clone(),
         }
     }
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn senders_are_a_word_a_number_or_a_list() {
-        let listed = |nodes: &[u32]| Senders::Listed(nodes.iter().copied().map(NodeId).collect());
+        let listed =
+            |nodes: &[u32]| Senders::Listed(nodes.iter().copied().map(NodeId::from).collect());
         let cases = [
             ("one", Senders::One, "one"),
             ("all", Senders::All, "all"),

@@ -169,7 +169,7 @@ fn emulated(fault: &Fault, id: NodeId, nodes: u32) -> Vec<EmulateChange> {
         Fault::Pause(_) | Fault::Resume(_) => Vec::new(),
         Fault::Partition(groups) => {
             let group = |node: NodeId| groups.iter().position(|group| group.contains(&node));
-            let others = (0..nodes).map(NodeId).filter(|&peer| group(peer) != group(id));
+            let others = (0..nodes).map(NodeId::from).filter(|&peer| group(peer) != group(id));
             vec![EmulateChange::Partition(others.collect())]
         }
         Fault::Heal => vec![EmulateChange::Partition(Vec::new())],

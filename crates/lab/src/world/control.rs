@@ -27,9 +27,9 @@ use crate::scenario::{Catalog, Scenario};
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToChild {
     /// Which scenario, and which of its nodes.
-    Prepare { name: String, scenario: String, node: u32, seed: u64, sockets: Sockets },
+    Prepare { name: String, scenario: String, node: u64, seed: u64, sockets: Sockets },
     /// Where all nodes are.
-    Start { roster: Vec<(u32, SocketAddr)> },
+    Start { roster: Vec<(u64, SocketAddr)> },
     /// The run begins, or began, at this time, in nanoseconds since 1970.
     Go { at_unix_nanos: u64, is_again: bool },
     /// The run is over.

@@ -64,7 +64,7 @@ struct Processes<'a> {
     seed: u64,
     launch: &'a Launch<'a>,
     // Where the nodes listen, since all are bound.
-    roster: Vec<(u32, SocketAddr)>,
+    roster: Vec<(u64, SocketAddr)>,
     // By node.
     all: Vec<Process>,
     // Those that still have to hand in what they noted: not crashed, not finished.
@@ -114,7 +114,7 @@ impl<'a> Processes<'a> {
 
     /// Starts a process for each node, and each node in its process.
     async fn prepare(&mut self) -> Result<(), LabError> {
-        for node in (0..self.scenario.topology.nodes).map(NodeId) {
+        for node in (0..self.scenario.topology.nodes).map(NodeId::from) {
             let command = (self.launch.command)(node);
             self.all.push(Process::spawn(command, node, self.sender.clone())?);
             self.alive.insert(node);

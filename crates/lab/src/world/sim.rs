@@ -70,7 +70,7 @@ pub(super) fn config(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
 /// Runs a simulation that has not begun, to the end of its scenario.
 pub(super) fn drive(simulation: &mut dyn Simulation, trial: &Trial<'_>) -> Outcome {
     let Trial { scenario, progress, .. } = *trial;
-    let nodes = || (0..scenario.topology.nodes).map(NodeId);
+    let nodes = || (0..scenario.topology.nodes).map(NodeId::from);
     let view = simulation.service().view();
     if let Some(view) = view {
         nodes().for_each(|node| simulation.install_view(Instant::ZERO, node, view.clone()));

@@ -113,7 +113,7 @@ fn start_nodes(
     seed: u64,
 ) -> Result<Vec<Started>, LabError> {
     let mut bound = Vec::new();
-    for id in (0..scenario.topology.nodes).map(NodeId) {
+    for id in (0..scenario.topology.nodes).map(NodeId::from) {
         bound.push(bind(scenario, id, seed, &Sockets::default())?);
     }
     let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
@@ -154,7 +154,7 @@ pub(super) fn bind(
     sockets: &Sockets,
 ) -> Result<Bound, LabError> {
     let mut config = NodeConfig::new(cluster(scenario, seed), id)
-        .with_seed(seed ^ u64::from(id.0) << 32)
+        .with_seed(seed ^ id.0 << 32)
         .with_datagram_bytes_max(scenario.topology.datagram_bytes_max)
         .with_socket_buffer_bytes(sockets.buffer_bytes);
     if let Some(port) = sockets.multicast_port {

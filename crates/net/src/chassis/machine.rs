@@ -236,7 +236,7 @@ impl<P: Hosted> Typed<P> {
             shared: parts.shared,
             node: parts.node,
             incarnation: parts.incarnation,
-            rng: Rng::new(parts.seed, u64::from(parts.node.0)),
+            rng: Rng::new(parts.seed, parts.node.0),
             outbox: Outbox::default(),
             timers: Slab::default(),
             decoded: None,

@@ -169,7 +169,7 @@ impl Chassis {
             clock,
             now: clock.now(),
             alarm,
-            rng: Rng::new(seed, u64::from(node.0) | 1 << 32),
+            rng: Rng::new(seed, node.0 ^ 1 << 63),
             emulator: None,
             traffic: Traffic::default(),
             counters: Counters::default(),

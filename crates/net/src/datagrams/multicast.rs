@@ -19,7 +19,7 @@ use rand::rngs::SysRng;
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::datagrams::arrivals::Arrivals;
-use crate::record::ClusterTag;
+use crate::record::{ClusterTag, ServiceNumber};
 
 /// Addresses of a cluster.
 pub(crate) const ADDRESSES: usize = 16;
@@ -134,11 +134,11 @@ impl Way {
     }
 
     /// Describes it for the application.
-    pub(crate) fn describe(&self, cluster: ClusterTag) -> MulticastUse {
+    pub(crate) fn describe(&self, whose: Whose) -> MulticastUse {
         match self {
             Way::FanOut => MulticastUse::FanOut,
             Way::Native(opened) => MulticastUse::Native {
-                first: SocketAddrV4::new(first_address(cluster), opened.port),
+                first: SocketAddrV4::new(first_address(whose), opened.port),
                 receive_bytes: SockRef::from(&opened.socket).recv_buffer_size().unwrap_or(0),
             },
             Way::FellBack(reason) => MulticastUse::FellBack { reason: reason.clone() },
@@ -146,18 +146,14 @@ impl Way {
     }
 
     /// The native multicast, if it is in use.
-    pub(crate) fn start(
-        self,
-        cluster: ClusterTag,
-        waker: Waker,
-    ) -> io::Result<Option<MulticastSocket>> {
+    pub(crate) fn start(self, whose: Whose, waker: Waker) -> io::Result<Option<MulticastSocket>> {
         let Way::Native(Opened { socket, interface, port }) = self else {
             return Ok(None);
         };
         Ok(Some(MulticastSocket {
             arrivals: Arrivals::new(socket, waker)?,
             interface,
-            first: first_address(cluster),
+            first: first_address(whose),
             port,
             joined: [0; ADDRESSES],
         }))
@@ -265,8 +261,12 @@ impl MulticastSocket {
     }
 }
 
-fn first_address(cluster: ClusterTag) -> Ipv4Addr {
-    let block = cluster.0 >> (32 - BLOCK_BITS);
+/// The cluster and the service that multicast.
+type Whose = (ClusterTag, ServiceNumber);
+
+/// Each service of a cluster has a block of addresses, by the exclusive or of both.
+fn first_address((cluster, service): Whose) -> Ipv4Addr {
+    let block = (cluster.0 ^ service.0) >> (32 - BLOCK_BITS);
     Ipv4Addr::from(u32::from(SCOPE) + block * ADDRESSES as u32)
 }
 
@@ -297,10 +297,15 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_cluster_lie_in_the_organisation_local_scope() {
-        assert_eq!(first_address(ClusterTag(0)), Ipv4Addr::new(239, 192, 0, 0));
-        let last = first_address(ClusterTag(u32::MAX));
+        let first = |cluster, service| first_address((ClusterTag(cluster), ServiceNumber(service)));
+        assert_eq!(first(0, 0), Ipv4Addr::new(239, 192, 0, 0));
+        let last = first(0, u32::MAX);
         assert_eq!(nth(last, ADDRESSES - 1), Ipv4Addr::new(239, 195, 255, 255));
-        let [a, b] = ["a", "b"].map(|name| first_address(ClusterTag::of(name)));
-        assert!(u32::from(a).abs_diff(u32::from(b)) >= ADDRESSES as u32);
+        let of = |cluster, service| {
+            first_address((ClusterTag::of(cluster), ServiceNumber::of("multicast", service)))
+        };
+        for (a, b) in [(of("a", "b"), of("c", "b")), (of("a", "b"), of("a", "c"))] {
+            assert!(u32::from(a).abs_diff(u32::from(b)) >= ADDRESSES as u32);
+        }
     }
 }

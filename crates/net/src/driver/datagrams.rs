@@ -291,7 +291,7 @@ impl Driver {
             return Ok(());
         }
         let unnamed = |refusal| (refusal, from.to_string());
-        let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        let header = Header::decode(&mut record, &self.header).map_err(unnamed)?;
         if header.kind != Kind::Group {
             return Err((Refusal::Malformed, format!("{} at {from}", header.sender)));
         }
@@ -322,7 +322,7 @@ impl Driver {
         mut record: Bytes,
     ) -> Result<(), (Refusal, String)> {
         let unnamed = |refusal| (refusal, from.to_string());
-        let header = Header::decode(&mut record, self.header.cluster).map_err(unnamed)?;
+        let header = Header::decode(&mut record, &self.header).map_err(unnamed)?;
         self.take_decoded(from, header, record, Socket::Own)
     }
 

@@ -168,6 +168,7 @@ impl Driver {
         )?;
         let header = Header {
             kind: Kind::Message,
+            service: config.service,
             cluster: ClusterTag::of(&config.cluster),
             sender: config.node,
             session: session.tag(),
@@ -179,7 +180,7 @@ impl Driver {
             peers.introduce(own);
         }
         let waker = ready.waker(Source::Multicast);
-        let multicast = parts.multicast.start(header.cluster, waker)?;
+        let multicast = parts.multicast.start((header.cluster, header.service), waker)?;
         // Each source is polled once, which registers its waker.
         chassis.again.extend([
             Source::Inputs,

@@ -404,15 +404,16 @@ mod tests {
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
         let mut table: PeerTable = PeerTable::new(&own, &ready);
         for node in 1..PEERS_MAX as u32 {
-            let place =
-                table.place_or_insert(NodeId(node), addr(node), Instant::ZERO, &ready).unwrap();
+            let place = table
+                .place_or_insert(NodeId::from(node), addr(node), Instant::ZERO, &ready)
+                .unwrap();
             table.at(place).heard_at = Instant::from_nanos(u64::from(10_000 - node));
         }
         // The last one was heard of first, but a stream of it stands.
         table.at(PEERS_MAX - 1).incoming = Some(0);
         let place = table.place_or_insert(NodeId(70_000), addr(7), Instant::ZERO, &ready);
         assert_eq!(place, Some(PEERS_MAX - 2));
-        assert_eq!(table.place(NodeId(PEERS_MAX as u32 - 2)), None);
+        assert_eq!(table.place(NodeId::from(PEERS_MAX as u32 - 2)), None);
         assert_eq!(table.place(NodeId(70_000)), place);
         assert_eq!((table.len(), table.place(NodeId(0))), (PEERS_MAX, Some(0)));
         for place in 1..PEERS_MAX {
@@ -429,7 +430,7 @@ mod tests {
         let mut table: PeerTable = PeerTable::new(&own, &ready);
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let insert = |table: &mut PeerTable, node: u32, seconds| {
-            table.place_or_insert(NodeId(node), addr(node), at(seconds), &ready).unwrap()
+            table.place_or_insert(NodeId::from(node), addr(node), at(seconds), &ready).unwrap()
         };
         assert_eq!([1, 2, 3].map(|node| insert(&mut table, node, 0)), [1, 2, 3]);
         table.at(1).heard_at = at(100);

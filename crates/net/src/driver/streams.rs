@@ -159,7 +159,7 @@ impl Driver {
 
     /// Checks the acceptor's Hello and establishes the stream.
     fn accept_reply(&mut self, place: usize, mut record: Bytes) -> Result<(), Refusal> {
-        let header = Header::decode(&mut record, self.header.cluster)?;
+        let header = Header::decode(&mut record, &self.header)?;
         if header.sender != self.peers.at(place).node {
             return Err(Refusal::WrongMember);
         }
@@ -473,7 +473,7 @@ impl Driver {
         incoming: &mut Incoming,
         mut record: Bytes,
     ) -> Result<(), Refusal> {
-        let header = Header::decode(&mut record, self.header.cluster)?;
+        let header = Header::decode(&mut record, &self.header)?;
         if header.sequence != incoming.sequence {
             return Err(Refusal::OutOfSequence);
         }

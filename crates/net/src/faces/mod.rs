@@ -41,5 +41,6 @@ pub use config::FacesConfig;
 pub use node::{BoundFaces, FaceNode};
 pub use range::{AddressRange, RangeError};
 
-/// The number by which the protocol of a node with faces knows the node itself. No face has it.
-pub const LOCAL: NodeId = NodeId(u32::MAX);
+/// The number by which the protocol of a node with faces knows the node itself. No face has it, and
+/// small numbers may be added to it.
+pub const LOCAL: NodeId = NodeId(u64::MAX >> 1);

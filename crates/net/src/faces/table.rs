@@ -60,10 +60,10 @@ pub(super) struct FaceTable {
     local: SocketAddr,
     slots: Vec<Option<Face>>,
     free: Vec<usize>,
-    by_node: HashMap<u32, usize, BuildHasherDefault<NumberHasher>>,
+    by_node: HashMap<u64, usize, BuildHasherDefault<NumberHasher>>,
     // Hashed with a key of the table's own: senders choose their addresses.
     by_addr: HashMap<SocketAddr, usize>,
-    next: u32,
+    next: u64,
     strangers: usize,
     strangers_max: usize,
     // Ranges of addresses in which strangers are proven.
@@ -321,13 +321,13 @@ impl Hasher for NumberHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            self.write_u32(byte.into());
+            self.write_u64(byte.into());
         }
     }
 
-    fn write_u32(&mut self, number: u32) {
+    fn write_u64(&mut self, number: u64) {
         // The golden ratio's fraction: neighbours end up far apart, in the upper bits as well.
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 

@@ -164,7 +164,7 @@ mod tests {
     use paceline_proto::core::{DecodeError, NodeId, Wire};
 
     use super::*;
-    use crate::record::{ClusterTag, Kind};
+    use crate::record::{ClusterTag, Kind, ServiceNumber};
 
     struct Numbered(u8, Payload);
 
@@ -183,6 +183,7 @@ mod tests {
 
     const HEADER: Header = Header {
         kind: Kind::Message,
+        service: ServiceNumber(5),
         cluster: ClusterTag(1),
         sender: NodeId(2),
         session: 3,
@@ -250,7 +251,7 @@ mod tests {
         queue.push(&HEADER, &Numbered(1, Payload::Bytes(payload.clone())));
         let mut slices = WriteQueue::slices();
         let (count, bytes) = queue.next_write(&mut slices, usize::MAX);
-        assert_eq!((count, bytes), (2, 4 + 24 + 1 + 8000));
+        assert_eq!((count, bytes), (2, LENGTH_BYTES + HEADER_BYTES + 1 + 8000));
         assert_eq!(slices[1].as_ptr(), payload.as_ptr());
     }
 }

@@ -7,7 +7,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use paceline_net::Roster;
-use paceline_net::record::{ClusterTag, Header, Kind, Session};
+use paceline_net::record::{
+    ClusterTag, HEADER_BYTES, Header, Kind, LENGTH_BYTES, SESSION_BYTES, ServiceNumber, Session,
+};
 use paceline_proto::core::{Lane, NodeId};
 use support::{Order, Report, Running, bind, config, start};
 
@@ -20,16 +22,24 @@ async fn dialled_by_a_node() -> (Running, TcpStream) {
     a.send(1, Lane::Stream, 0, "dial");
     let greeted = tokio::task::spawn_blocking(move || {
         let (mut stream, _) = listener.accept().expect("dialled");
-        stream.read_exact(&mut [0; 44]).expect("its Hello");
+        stream
+            .read_exact(&mut [0; LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES])
+            .expect("its Hello");
         let session = Session::new(1, 1);
         let header = Header {
             kind: Kind::Hello,
+            service: ServiceNumber::default(),
             cluster: ClusterTag::of("test"),
             sender: NodeId(1),
             session: session.tag(),
             sequence: 0,
         };
-        let hello = [&40u32.to_be_bytes()[..], &header.encode(), session.as_bytes()].concat();
+        let hello = [
+            &((HEADER_BYTES + SESSION_BYTES) as u32).to_be_bytes()[..],
+            &header.encode(),
+            session.as_bytes(),
+        ]
+        .concat();
         stream.write_all(&hello).expect("answered");
         stream
     });

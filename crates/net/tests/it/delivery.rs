@@ -176,7 +176,7 @@ async fn the_longest_message_that_a_datagram_carries_may_go_to_a_group() {
     let mut nodes = cluster(2);
     set(&mut nodes[1], Membership::Joined).await;
     // 1,200 bytes less the record header, the group's number and the head of a message.
-    let longest = 1200 - 24 - 4 - 9;
+    let longest = 1200 - 32 - 4 - 9;
     nodes[0].order(to_group(1, longest + 1));
     nodes[0].counted("datagram_unsendable", 1).await;
     nodes[0].order(to_group(2, longest));

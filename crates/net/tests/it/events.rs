@@ -5,7 +5,7 @@ use crate::support;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use paceline_net::record::{ClusterTag, Header, Kind, Session};
+use paceline_net::record::{ClusterTag, Header, Kind, ServiceNumber, Session};
 use paceline_net::{NodeConfig, Roster};
 use paceline_proto::core::{Lane, NodeId, PeerState};
 use support::{Report, Running, bind, config, start};
@@ -58,6 +58,7 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     let session = Session::new(1000, 1);
     let header = |kind, sequence| Header {
         kind,
+        service: ServiceNumber::default(),
         cluster: ClusterTag::of("test"),
         sender: NodeId(2),
         session: session.tag(),

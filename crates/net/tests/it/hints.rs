@@ -60,7 +60,7 @@ impl Bystander {
 }
 
 fn learn(node: &Running, id: u32, addr: impl ToString) {
-    node.order(Order::Learn(NodeId(id), addr.to_string()));
+    node.order(Order::Learn(NodeId::from(id), addr.to_string()));
 }
 
 async fn wait(time: Duration) {

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use paceline_net::record::{ClusterTag, Header, Kind, Session};
+use paceline_net::record::{ClusterTag, Header, Kind, ServiceNumber, Session};
 use paceline_net::{NodeConfig, Roster};
 use paceline_proto::core::{Lane, NodeId};
 use support::{PATIENCE, Running, bind, config, start};
@@ -27,6 +27,7 @@ fn session() -> Session {
 fn header(kind: Kind, sequence: u64) -> Header {
     Header {
         kind,
+        service: ServiceNumber::default(),
         cluster: ClusterTag::of("test"),
         sender: NodeId(1),
         session: session().tag(),
@@ -80,9 +81,10 @@ async fn each_fault_on_a_stream_closes_it_and_raises_its_counter() {
     let after_hello = |bytes: Vec<u8>| [good.clone(), framed(&bytes)].concat();
     let cases = [
         (spoilt(0, 0x81), "record_foreign_version"),
-        (spoilt(4, 0xff), "record_foreign_cluster"),
+        (spoilt(4, 0xff), "record_unknown_service"),
+        (spoilt(8, 0xff), "record_foreign_cluster"),
         (spoilt(3, 1), "record_foreign_epoch"),
-        (spoilt(11, 9), "record_unknown_sender"),
+        (spoilt(23, 9), "record_unknown_sender"),
         (spoilt(1, 77), "record_malformed"),
         (spoilt(12, 0xff), "record_malformed"),
         (framed(&message(0)), "record_malformed"),
@@ -124,10 +126,11 @@ async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
     played.send(&hello()).expect("sent");
     let cases = [
         (spoilt(0, 0x01), "record_foreign_version"),
-        (spoilt(4, 0xff), "record_foreign_cluster"),
-        (spoilt(11, 9), "record_unknown_sender"),
+        (spoilt(4, 0xff), "record_unknown_service"),
+        (spoilt(8, 0xff), "record_foreign_cluster"),
+        (spoilt(23, 9), "record_unknown_sender"),
         (spoilt(12, 0xff), "record_unknown_session"),
-        (spoilt(24, 9), "record_undecodable"),
+        (spoilt(32, 9), "record_undecodable"),
         (message(0)[..20].to_vec(), "record_malformed"),
     ];
     for (bytes, counter) in cases {
@@ -152,7 +155,7 @@ async fn a_datagram_of_an_unknown_session_is_answered_by_one_question() {
     node.counted("record_unknown_session", 5).await;
     let mut asked = [0; 100];
     let length = played.recv(&mut asked).expect("a question");
-    assert_eq!((length, asked[1]), (24, 3), "a Who without a body");
+    assert_eq!((length, asked[1]), (32, 3), "a Who without a body");
     played.send_to(&hello(), addr).expect("sent");
     played.send_to(&message(2), addr).expect("sent");
     assert_eq!(node.message().await.number, 2);
@@ -165,8 +168,8 @@ async fn a_question_is_answered_by_a_hello() {
     played.send_to(&who, node.node.local_addr()).expect("sent");
     let mut answer = [0; 100];
     let length = played.recv(&mut answer).expect("an answer");
-    assert_eq!((length, answer[1]), (40, 2));
-    let session = Session::from_body(&answer[24..40]).expect("a session");
+    assert_eq!((length, answer[1]), (48, 2));
+    let session = Session::from_body(&answer[32..48]).expect("a session");
     assert_eq!(session.incarnation(), node.node.incarnation());
 }
 
@@ -226,7 +229,7 @@ async fn a_second_stream_of_a_peer_replaces_the_first() {
         first.read_to_end(&mut read).map(|_| read.len())
     });
     match closed.await.expect("no panic") {
-        Ok(read) => assert_eq!(read, 44, "its Hello, then the end"),
+        Ok(read) => assert_eq!(read, 52, "its Hello, then the end"),
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
     }
 }

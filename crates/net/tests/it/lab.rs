@@ -44,13 +44,13 @@ fn role() -> Option<(u32, PathBuf)> {
 async fn the_node_of_a_lab() {
     let Some((node, folder)) = role() else { return };
     let members = (0..NODES).map(|node| {
-        (NodeId(node), format!("10.77.0.{}:{PORT}", node + 1).parse().expect("an address"))
+        (NodeId::from(node), format!("10.77.0.{}:{PORT}", node + 1).parse().expect("an address"))
     });
     let roster = Roster::new(members).expect("distinct members");
-    let config = NodeConfig::new("in the lab", NodeId(node))
+    let config = NodeConfig::new("in the lab", NodeId::from(node))
         .with_exposure(Exposure::InsecurePlaintext)
         .with_multicast(Multicast::native(MULTICAST_PORT));
-    let addr = roster.addr(NodeId(node)).expect("a member");
+    let addr = roster.addr(NodeId::from(node)).expect("a member");
     let bound = Bound::bind(addr, config).expect("an address and multicast");
     let mut running = start(bound, &roster);
     assert!(matches!(running.node.multicast(), MulticastUse::Native { .. }));

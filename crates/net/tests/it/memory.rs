@@ -42,7 +42,7 @@ impl Watch {
 }
 
 /// A member that the test plays, where this listener is.
-fn member_at(listener: &TcpListener, id: u32) -> Stranger {
+fn member_at(listener: &TcpListener, id: u64) -> Stranger {
     let socket = UdpSocket::bind(listener.local_addr().expect("bound")).expect("the same port");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     Stranger { socket, ..Stranger::new(id, 1000) }
@@ -84,7 +84,7 @@ fn begin_record(to: SocketAddr, of: &Stranger) -> std::io::Result<TcpStream> {
 }
 
 /// Begins one such record for each of `strangers` strangers, one after the other.
-fn begin_records(to: SocketAddr, strangers: u32) -> Vec<TcpStream> {
+fn begin_records(to: SocketAddr, strangers: u64) -> Vec<TcpStream> {
     let begin = |id| {
         // A peer that is known by its Hello has a stream taken.
         let stranger = Stranger::new(id, 1000);
@@ -97,7 +97,7 @@ fn begin_records(to: SocketAddr, strangers: u32) -> Vec<TcpStream> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on() {
     const BOUND: usize = 64 * MIB;
-    const STRANGERS: u32 = 600;
+    const STRANGERS: u64 = 600;
     const ROUNDS: u32 = 8;
     let (mut zero, one) = pair(BOUND);
     // So that there is a stream to the other member.
@@ -128,7 +128,7 @@ async fn six_hundred_unfinished_records_stay_within_the_bound_and_members_go_on(
     let closed = counters.count("memory_record_closed");
     assert!(most > BOUND / 2, "{most}");
     assert!(most <= BOUND, "{most} bytes, {:?}", counters.sorted());
-    assert!(closed >= u64::from(STRANGERS) - 64, "{:?}", counters.sorted());
+    assert!(closed >= STRANGERS - 64, "{:?}", counters.sorted());
     assert_eq!(one.count("stream_broken"), 0);
     // The attack takes processor time of its own; those that stand take none.
     assert!(meanwhile / rounds.max(1) < 10 * alone / ROUNDS, "{meanwhile:?} after {alone:?}");
@@ -168,7 +168,7 @@ async fn what_waits_for_strangers_goes_before_the_queue_of_a_member() {
     let nowhere = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = nowhere.local_addr().expect("bound").to_string();
     for id in 10..14 {
-        zero.order(Order::Learn(NodeId(id), address.clone()));
+        zero.order(Order::Learn(NodeId::from(id), address.clone()));
         for number in 0..300 {
             zero.send(id, Lane::Datagram, number, vec![7; 1000]);
         }
@@ -208,7 +208,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn of_unfinished_records_those_of_strangers_go_and_of_these_the_first() {
     const BOUND: usize = 8 * MIB;
-    const STRANGERS: u32 = 12;
+    const STRANGERS: u64 = 12;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let zero = bind(config(0).with_open_membership().with_memory_bytes_max(BOUND));
     let members =
@@ -225,7 +225,7 @@ async fn of_unfinished_records_those_of_strangers_go_and_of_these_the_first() {
     });
     let (accepted, mut member, mut streams) = begun.await.expect("no panic");
     // Each takes a buffer of a MiB and little more.
-    zero.counted("memory_record_closed", u64::from(STRANGERS) - 7).await;
+    zero.counted("memory_record_closed", STRANGERS - 7).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let are_closed: Vec<bool> = streams.iter_mut().map(is_closed).collect();
     let closed = are_closed.iter().filter(|is_closed| **is_closed).count();

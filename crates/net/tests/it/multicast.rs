@@ -15,14 +15,14 @@ const NODES: u32 = 4;
 const PACKETS: u64 = 200;
 
 /// What node `from` sends as its packet of this number: of any length up to the largest.
-fn content(from: u32, seq: u64) -> Vec<u8> {
-    let bytes = (u64::from(from) * 331 + seq * 97) % 1000;
-    (0..bytes).map(|at| (at ^ seq ^ u64::from(from)) as u8).collect()
+fn content(from: u64, seq: u64) -> Vec<u8> {
+    let bytes = (from * 331 + seq * 97) % 1000;
+    (0..bytes).map(|at| (at ^ seq ^ from) as u8).collect()
 }
 
 #[tokio::test]
 async fn every_member_gets_every_packet_though_a_tenth_gets_lost() {
-    let config = Config::new(View::roster((0..NODES).map(NodeId)))
+    let config = Config::new(View::roster((0..NODES).map(NodeId::from)))
         .with_lost_after(PATIENCE)
         .build()
         .expect("within the ranges");

@@ -5,7 +5,7 @@ use crate::support;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
-use paceline_net::record::{ClusterTag, Header, Kind, Session};
+use paceline_net::record::{ClusterTag, Header, Kind, ServiceNumber, Session};
 use paceline_net::{BindError, Bound, EmulateChange, Multicast, MulticastUse, NodeConfig, Peers};
 use paceline_net::{Node, Roster};
 use paceline_proto::core::{GroupId, Lane, LinkFaults, Loss, Membership, NodeId};
@@ -21,7 +21,7 @@ fn cluster_name(test: &str) -> String {
 }
 
 fn config(cluster: &str, node: u32, multicast: Multicast) -> NodeConfig {
-    NodeConfig::new(cluster, NodeId(node)).with_seed(7).with_multicast(multicast)
+    NodeConfig::new(cluster, NodeId::from(node)).with_seed(7).with_multicast(multicast)
 }
 
 /// As many nodes of a cluster of this name that multicast, and the roster of all.
@@ -235,7 +235,8 @@ struct Played {
 impl Played {
     fn record(&self, kind: Kind, sender: u32, body: &[u8]) -> Vec<u8> {
         let (cluster, session) = (self.cluster, self.session.tag());
-        let header = Header { kind, cluster, sender: NodeId(sender), session, sequence: 0 };
+        let (service, sender) = (ServiceNumber::default(), NodeId::from(sender));
+        let header = Header { kind, service, cluster, sender, session, sequence: 0 };
         [&header.encode()[..], body].concat()
     }
 
@@ -270,7 +271,7 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
     node.counted("record_unknown_session", 1).await;
     let mut asked = [0; 100];
     let length = played.socket.recv(&mut asked).expect("a question");
-    assert_eq!((length, asked[1]), (24, 3), "a Who without a body");
+    assert_eq!((length, asked[1]), (32, 3), "a Who without a body");
     let hello = played.record(Kind::Hello, 1, played.session.as_bytes());
     played.send(&hello, node.node.local_addr());
     played.send(&played.message(1, 0), port);
@@ -290,7 +291,8 @@ async fn what_does_not_belong_on_the_port_is_counted_and_dropped() {
         (played.message(1, 0)[..23].to_vec(), "record_malformed"),
         (played.record(Kind::Group, 1, &[0, 0, 0, 0, 77]), "record_undecodable"),
         (spoilt(0, 0x81), "record_foreign_version"),
-        (spoilt(4, !played.message(1, 0)[4]), "record_foreign_cluster"),
+        (spoilt(4, !played.message(1, 0)[4]), "record_unknown_service"),
+        (spoilt(8, !played.message(1, 0)[8]), "record_foreign_cluster"),
         (played.message(5, 0), "record_unknown_sender"),
         (played.message(0, 0), "peer_has_own_id"),
         (played.message(1, 16), "group_not_joined"),

@@ -121,7 +121,7 @@ async fn an_address_that_has_proven_nothing_gets_no_more_than_three_times_what_i
         unproven.hello(addr);
         unproven.say(addr, Kind::Message, &MESSAGE);
         unproven.say(addr, Kind::Who, &[]);
-        sent += 40 + 33 + 24;
+        sent += 48 + 41 + 32;
     }
     node.send(9, Lane::Datagram, 1, vec![0; 1000]);
     tokio::time::sleep(Duration::from_millis(200)).await;

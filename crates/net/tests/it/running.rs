@@ -121,6 +121,6 @@ async fn stats_tell_what_went_through_the_sockets() {
     b.message().await;
     let (sent, received) = (a.node.stats().traffic, b.node.stats().traffic);
     assert_eq!((sent.stream_messages_out, received.stream_messages_in), (1, 1));
-    assert_eq!(sent.stream_bytes_out, (4 + 24 + 9 + 5000) as u64);
+    assert_eq!(sent.stream_bytes_out, (4 + 32 + 9 + 5000) as u64);
     assert!(received.stream_bytes_in > 5000 && received.stream_reads > 0);
 }

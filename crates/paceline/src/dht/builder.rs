@@ -222,7 +222,7 @@ impl DhtBuilder {
         };
         let (id, own, within) = (self.joining.id(), self.joining.address(), self.joining.within);
         // Hosts with another algorithm must not be mistaken for members of this table.
-        let kind = format!("/dht/{}", config.algorithm());
+        let kind = format!("dht/{}", config.algorithm());
         let protocol = Overlay::new(&config, id);
         let (node, events) = self.joining.start(&kind, protocol, config)?;
 

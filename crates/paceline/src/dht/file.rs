@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -26,9 +27,12 @@ use super::storage::{FileSystem, Storage};
 type Decoder = fn([u8; Key::BYTES], &[u8]) -> Option<Row>;
 type Table = TableDefinition<'static, &'static [u8; Key::BYTES], &'static [u8]>;
 
-const RECORDS: Table = TableDefinition::new("records-2");
-/// The table of the first format, whose rows have no hash. It is moved when the file is opened.
-const RECORDS_OLD: Table = TableDefinition::new("records-1");
+const RECORDS: Table = TableDefinition::new("records-3");
+/// The tables of the formats before, the newest first. They are moved when the file is opened.
+const OLD_RECORDS: [(Table, Decoder); 2] = [
+    (TableDefinition::new("records-2"), Row::decode_second),
+    (TableDefinition::new("records-1"), Row::decode_first),
+];
 /// Bytes of pages that the database keeps in memory.
 const CACHE_BYTES: usize = 16 << 20;
 /// What a redb file begins with.
@@ -45,7 +49,7 @@ pub const FILE_THREAD: &str = "paceline-dht-file";
 /// If there is no such file, it is damaged or of another format, or a host has it open.
 pub fn read_file(
     path: impl AsRef<Path>,
-    mut take: impl FnMut((u64, u32), &Key, Option<(Bytes, Bytes)>),
+    mut take: impl FnMut((u64, u64), &Key, Option<(Bytes, Bytes)>),
 ) -> Result<(), DiskError> {
     let path = path.as_ref();
     let read = guarded(|| {
@@ -389,23 +393,25 @@ fn other(error: io::Error) -> Fault {
     Fault::Other(error.to_string())
 }
 
-/// Gives rows of the first format their hashes.
+/// Moves rows of the formats before to this one.
 fn move_old_rows(database: &Database) -> Result<(), Fault> {
     let transaction = begin(database)?;
     {
         let mut table = transaction.open_table(RECORDS)?;
-        let is_old = transaction.list_tables()?.any(|table| table.name() == RECORDS_OLD.name());
-        if is_old {
-            let old = transaction.open_table(RECORDS_OLD)?;
+        for (name, decode) in OLD_RECORDS {
+            if !transaction.list_tables()?.any(|table| table.name() == name.name()) {
+                continue;
+            }
+            let old = transaction.open_table(name)?;
             let mut bytes = Vec::new();
             for entry in old.iter()? {
                 let (key, row) = entry?;
-                let row = Row::decode_unchecked(*key.value(), row.value()).ok_or_else(no_row)?;
+                let row = decode(*key.value(), row.value()).ok_or_else(no_row)?;
                 row.encode(&mut bytes);
                 table.insert(key.value(), bytes.as_slice())?;
             }
             drop(old);
-            transaction.delete_table(RECORDS_OLD)?;
+            transaction.delete_table(name)?;
         }
     }
     Ok(transaction.commit()?)
@@ -415,12 +421,11 @@ fn no_row() -> Fault {
     Fault::Damaged("a row does not match its checksum".to_owned())
 }
 
-/// Reads all rows, those of the first format last.
+/// Reads all rows, those of the oldest format last.
 fn read_rows(database: &Database, mut take: impl FnMut(Row)) -> Result<(), Fault> {
     let transaction = database.begin_read()?;
-    let decoders: [(Table, Decoder); 2] =
-        [(RECORDS, Row::decode), (RECORDS_OLD, Row::decode_unchecked)];
-    for (name, decode) in decoders {
+    let current: (Table, Decoder) = (RECORDS, Row::decode);
+    for (name, decode) in iter::once(current).chain(OLD_RECORDS) {
         let table = match transaction.open_table(name) {
             Ok(table) => table,
             Err(TableError::TableDoesNotExist(_)) => continue,
@@ -571,22 +576,28 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn rows_of_the_first_format_are_read_and_get_their_hashes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file.redb");
-        let database = Database::create(&path).unwrap();
-        let transaction = database.begin_write().unwrap();
-        let mut bytes = Vec::new();
-        for number in 0..50 {
-            Row::new(record(number), now_ms()).encode(&mut bytes);
-            let mut table = transaction.open_table(RECORDS_OLD).unwrap();
-            table.insert(&record(number).key.to_bytes(), &bytes[8..]).unwrap();
-        }
-        transaction.commit().unwrap();
-        drop(database);
-        let expected = held((0..50).map(record));
-        for _ in 0..2 {
-            assert!(!opens(&path, &expected, "the first format"));
+    fn rows_of_the_formats_before_are_read_and_moved() {
+        for (name, _) in OLD_RECORDS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file.redb");
+            let database = Database::create(&path).unwrap();
+            let transaction = database.begin_write().unwrap();
+            for number in 0..50 {
+                let row = Row::new(record(number), now_ms());
+                let mut bytes = row.encode_second();
+                if name.name() == "records-1" {
+                    // Without the hash.
+                    bytes.drain(..8);
+                }
+                let mut table = transaction.open_table(name).unwrap();
+                table.insert(&row.key(), bytes.as_slice()).unwrap();
+            }
+            transaction.commit().unwrap();
+            drop(database);
+            let expected = held((0..50).map(record));
+            for _ in 0..2 {
+                assert!(!opens(&path, &expected, name.name()));
+            }
         }
     }
 

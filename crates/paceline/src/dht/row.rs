@@ -2,8 +2,8 @@
 //!
 //! A row is the first eight bytes of the BLAKE3 hash of its key and of all that follows; the
 //! version's count and node, the writer and its write, when the record ends in milliseconds since
-//! 1970, all big-endian; a byte that says whether there is a value; and the value. Rows of the
-//! first format are the same without the hash.
+//! 1970, all big-endian; a byte that says whether there is a value; and the value. In the format
+//! before, nodes have four bytes, and in the first one rows have no hash besides.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +13,8 @@ use paceline_proto::overlay::{Key, Record, Stamp, Version};
 
 /// Bytes of a row's hash.
 const CHECK_BYTES: usize = 8;
-/// Bytes between the hash and the value.
-const HEAD_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 1;
+/// Bytes between the hash and the value, besides those of the two nodes.
+const HEAD_BYTES: usize = 8 + 8 + 8 + 1;
 
 /// A record on disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +45,8 @@ impl Row {
         out.put_bytes(0, CHECK_BYTES);
         let Stamp { version, writer, write } = self.record.stamp;
         out.put_u64(version.count);
-        out.put_u32(version.by);
-        out.put_u32(writer);
+        out.put_u64(version.by);
+        out.put_u64(writer);
         out.put_u64(write);
         out.put_u64(self.ends_ms);
         out.put_u8(self.record.value.is_some().into());
@@ -59,20 +59,26 @@ impl Row {
 
     /// The row under a key; `None` if it is not what was written there.
     pub fn decode(key: [u8; Key::BYTES], bytes: &[u8]) -> Option<Row> {
-        let (head, rest) = bytes.split_at_checked(CHECK_BYTES)?;
-        if head != check(&key, rest) {
-            return None;
-        }
-        Row::decode_unchecked(key, rest)
+        Row::read::<8>(key, checked(&key, bytes)?)
+    }
+
+    /// A row of the second format.
+    pub fn decode_second(key: [u8; Key::BYTES], bytes: &[u8]) -> Option<Row> {
+        Row::read::<4>(key, checked(&key, bytes)?)
     }
 
     /// A row of the first format, which has no hash.
-    pub fn decode_unchecked(key: [u8; Key::BYTES], mut bytes: &[u8]) -> Option<Row> {
-        if bytes.len() < HEAD_BYTES {
+    pub fn decode_first(key: [u8; Key::BYTES], bytes: &[u8]) -> Option<Row> {
+        Row::read::<4>(key, bytes)
+    }
+
+    /// Reads what follows the hash, where a node takes this many bytes.
+    fn read<const NODE_BYTES: usize>(key: [u8; Key::BYTES], mut bytes: &[u8]) -> Option<Row> {
+        if bytes.len() < HEAD_BYTES + 2 * NODE_BYTES {
             return None;
         }
-        let version = Version { count: bytes.get_u64(), by: bytes.get_u32() };
-        let stamp = Stamp { version, writer: bytes.get_u32(), write: bytes.get_u64() };
+        let version = Version { count: bytes.get_u64(), by: bytes.get_uint(NODE_BYTES) };
+        let stamp = Stamp { version, writer: bytes.get_uint(NODE_BYTES), write: bytes.get_u64() };
         let ends_ms = bytes.get_u64();
         let value = match bytes.get_u8() {
             0 => None,
@@ -82,6 +88,12 @@ impl Row {
         let record = Record { key: Key::from_bytes(key), stamp, lifetime_ms: 0, value };
         Some(Row { ends_ms, record })
     }
+}
+
+/// What follows the hash, if it is the one of all that.
+fn checked<'a>(key: &[u8; Key::BYTES], bytes: &'a [u8]) -> Option<&'a [u8]> {
+    let (head, rest) = bytes.split_at_checked(CHECK_BYTES)?;
+    (head == check(key, rest)).then_some(rest)
 }
 
 fn check(key: &[u8; Key::BYTES], rest: &[u8]) -> [u8; CHECK_BYTES] {
@@ -94,6 +106,21 @@ fn check(key: &[u8; Key::BYTES], rest: &[u8]) -> [u8; CHECK_BYTES] {
 /// Milliseconds since 1970.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis() as u64
+}
+
+#[cfg(test)]
+impl Row {
+    /// The row in the second format.
+    pub fn encode_second(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        // The upper halves of both nodes.
+        bytes.drain(24..28);
+        bytes.drain(16..20);
+        let check = check(&self.key(), &bytes[CHECK_BYTES..]);
+        bytes[..CHECK_BYTES].copy_from_slice(&check);
+        bytes
+    }
 }
 
 #[cfg(test)]
@@ -113,12 +140,16 @@ mod tests {
             let (record, mut bytes) = (record(value), Vec::new());
             Row::new(record.clone(), 5000).encode(&mut bytes);
             let key = record.key.to_bytes();
-            let left = Record { lifetime_ms: 400, ..record };
+            let left = Record { lifetime_ms: 400, ..record.clone() };
             let row = Row::decode(key, &bytes).expect("it is whole");
             assert_eq!(row.clone().live(5600), Some(left.clone()));
             assert_eq!(row.live(6000), None);
-            let old = Row::decode_unchecked(key, &bytes[CHECK_BYTES..]).expect("it is whole");
-            assert_eq!(old.live(5600), Some(left));
+            let second = Row::new(record.clone(), 5000).encode_second();
+            for old in
+                [Row::decode_second(key, &second), Row::decode_first(key, &second[CHECK_BYTES..])]
+            {
+                assert_eq!(old.expect("it is whole").live(5600), Some(left.clone()));
+            }
         }
     }
 

@@ -131,7 +131,7 @@ impl GroupBuilder {
         let outcomes = Arc::new(Outcomes::new(config.direct_window_bytes()));
         let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
-        let (member, reader) = self.joining.enter(peers, protocol, config, report).await?;
+        let (member, reader) = self.joining.enter("group", peers, protocol, config, report).await?;
         let (topology, urgency) = (None, Urgency::Throughput);
         let group = Group { member, outcomes, message_bytes_max, topology, urgency };
         Ok((group, Events::new(reader)))

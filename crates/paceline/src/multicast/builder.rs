@@ -93,7 +93,7 @@ impl MulticastBuilder {
         let payload_bytes_max = config.payload_bytes_max(datagram_bytes_max);
         let protocol = Protocol::new(&config);
         let (member, reader) =
-            self.joining.enter(peers, protocol, config, MulticastReport::new).await?;
+            self.joining.enter("multicast", peers, protocol, config, MulticastReport::new).await?;
         Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
     }
 }

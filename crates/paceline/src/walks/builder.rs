@@ -18,7 +18,7 @@ use crate::joining::Joining;
 /// Most servers: as many peers are contacted at once.
 const SERVERS_MAX: usize = 64;
 /// Separates servers and clients of walks from other services of the same name.
-const KIND: &str = "/walks";
+const KIND: &str = "walks";
 /// Interval between attempts to reach servers that have not answered.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
 

@@ -201,7 +201,7 @@ fn name_of(graph: &SharedGraph, servers: &[NodeId], pass: Option<&PassConfig>) -
     weights.for_each(|weight| add(weight.to_bits().into()));
     graph.labels().unwrap_or_default().iter().for_each(|&label| add(label.into()));
     owners.iter().for_each(|&owner| add(owner.into()));
-    servers.iter().for_each(|server| add(server.0.into()));
+    servers.iter().for_each(|server| add(server.0));
     if let Some(PassConfig { queue, bundle }) = pass {
         let discipline = match queue.discipline {
             Discipline::TailDrop => 1,

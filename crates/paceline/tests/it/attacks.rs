@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use paceline::net::record::{Kind, Session};
+use paceline::net::record::{Kind, ServiceNumber, Session};
 use paceline::proto::core::{Member, View, Wire};
 use paceline::proto::group::{Ballot, Contact, Message, Proposal};
 use paceline::{Event, Events, Group, Host, NodeId, ViewId};
@@ -14,11 +14,14 @@ use support::stranger::{Stranger, encoded};
 
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(30);
-const CLUSTER: &str = "test/g";
 const MEMBERS: u32 = 3;
 
+fn service() -> ServiceNumber {
+    ServiceNumber::of("group", "g")
+}
+
 fn host(id: u32) -> Host {
-    Host::builder("test").id(NodeId(id)).start().unwrap()
+    Host::builder("test").id(NodeId::from(id)).start().unwrap()
 }
 
 /// Members 1 to 3 in one view, and that view.
@@ -96,7 +99,7 @@ fn sum(groups: &[Group], counter: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_beside_sixty_one_phantom_joiners_goes_on_as_it_was() {
     let (groups, mut events, view) = group().await;
-    let phantoms: Vec<Stranger> = (100..161).map(|id| Stranger::new(CLUSTER, id)).collect();
+    let phantoms: Vec<Stranger> = (100..161).map(|id| Stranger::new(service(), id)).collect();
     for phantom in &phantoms {
         phantom.proves_itself(groups[0].local_addr()).await;
     }
@@ -130,7 +133,7 @@ async fn a_group_beside_sixty_one_phantom_joiners_goes_on_as_it_was() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_views_rounds_and_sessions_of_the_future_change_nothing() {
     let (groups, mut events, view) = group().await;
-    let forger = Stranger::new(CLUSTER, 200);
+    let forger = Stranger::new(service(), 200);
     for group in &groups {
         forger.proves_itself(group.local_addr()).await;
     }
@@ -213,7 +216,7 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
         .map(|&member| Contact { member, token: 9, address: Bytes::new() })
         .collect();
     // A node tells its session to any sender of a Who.
-    let curious = Stranger::new(CLUSTER, 300);
+    let curious = Stranger::new(service(), 300);
     for group in &groups {
         curious.meets(group.local_addr()).await;
     }
@@ -221,7 +224,7 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
     for round in 0..20 {
         for (group, member) in groups.iter().zip(view.members()) {
             let session = sessions[&group.local_addr()];
-            let forger = Stranger { session, id: member.node.0, ..Stranger::new(CLUSTER, 300) };
+            let forger = Stranger { session, id: member.node.0, ..Stranger::new(service(), 300) };
             let leave = Message::Leave { view: view.id(), incarnation: member.incarnation };
             let install = Message::Install {
                 after: view.id(),

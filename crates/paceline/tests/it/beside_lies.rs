@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use paceline::net::record::ServiceNumber;
 use paceline::proto::core::{Member, NodeId, Rng, Wire};
 use paceline::proto::{group, overlay};
 use paceline::{Algorithm, Event, Host};
@@ -112,8 +113,12 @@ async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
     let view = groups[1].view().unwrap();
     let addr = |group: &paceline::Group| group.local_addr();
     let to = view.members().iter().copied().zip(groups.iter().map(addr)).collect();
-    let liar =
-        Liar::start::<group::Message>(Stranger::new("test/g", 200), to, Algorithm::default()).await;
+    let liar = Liar::start::<group::Message>(
+        Stranger::new(ServiceNumber::of("group", "g"), 200),
+        to,
+        Algorithm::default(),
+    )
+    .await;
     let sender = groups[0].clone();
     tokio::spawn(async move { while sender.broadcast(vec![7; 8000]).await.is_ok() {} });
     let share = liar.share(&delivered).await;
@@ -136,7 +141,7 @@ async fn table(algorithm: Algorithm) -> f64 {
     // Any incarnation does: hosts tell theirs only to each other.
     let member = |id| Member { node: NodeId(id), incarnation: 1 };
     let to = (1..).map(member).zip(hosts.iter().map(|host| host.local_addr())).collect();
-    let stranger = Stranger::new(&format!("test/table/dht/{algorithm}"), 9000);
+    let stranger = Stranger::new(ServiceNumber::of(&format!("dht/{algorithm}"), "table"), 9000);
     let liar = Liar::start::<overlay::Message>(stranger, to, algorithm).await;
     let read = Arc::new(AtomicU64::new(0));
     let mut readers = JoinSet::new();

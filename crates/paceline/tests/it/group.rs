@@ -12,7 +12,7 @@ use paceline::{
 type Change = fn(BroadcastConfig) -> BroadcastConfig;
 
 fn host(id: u32) -> Host {
-    Host::builder("test").id(NodeId(id)).start().unwrap()
+    Host::builder("test").id(NodeId::from(id)).start().unwrap()
 }
 
 /// A group of this many members in this process, each in the same view.
@@ -56,7 +56,7 @@ async fn view_of(events: &mut Events, members: usize) {
 }
 
 /// The next messages of each member, `count` in all, as `(origin, text)`.
-async fn receive(events: &mut Events, count: usize) -> Vec<(u32, String)> {
+async fn receive(events: &mut Events, count: usize) -> Vec<(u64, String)> {
     let mut received = Vec::new();
     while received.len() < count {
         let next = tokio::time::timeout(Duration::from_secs(20), events.delivery()).await;
@@ -160,7 +160,7 @@ async fn a_hop_that_breaks_again_and_again_resumes_and_loses_nothing() {
     let (groups, deliveries) = cluster(4, |config| config).await;
     let nodes: Vec<_> = groups.iter().map(|group| group.node().clone()).collect();
     let ring = groups[0].members();
-    let rank = |id: u32| ring.iter().position(|&node| node == NodeId(id)).unwrap();
+    let rank = |id: u32| ring.iter().position(|&node| node == NodeId::from(id)).unwrap();
     let after: Vec<NodeId> = (0..4).map(|id| ring[(rank(id) + 1) % 4]).collect();
     let sender = groups[0].clone();
     let breaking = nodes.clone();
@@ -333,11 +333,11 @@ async fn a_second_member_with_the_same_id_is_refused_and_the_first_goes_on() {
 /// The member of this number, as the view names it.
 fn member(group: &Group, id: u32) -> Member {
     let view = group.view().expect("in a view");
-    *view.members().iter().find(|member| member.node == NodeId(id)).expect("in the view")
+    *view.members().iter().find(|member| member.node == NodeId::from(id)).expect("in the view")
 }
 
 /// The next messages to this member alone, as `(sender, text)`.
-async fn receive_direct(events: &mut Events, count: usize) -> Vec<(u32, String)> {
+async fn receive_direct(events: &mut Events, count: usize) -> Vec<(u64, String)> {
     let mut received = Vec::new();
     while received.len() < count {
         let next = tokio::time::timeout(Duration::from_secs(20), events.recv()).await;

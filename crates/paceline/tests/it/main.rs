@@ -11,3 +11,4 @@ mod strangers;
 mod support;
 mod walk_homes;
 mod walks;
+mod wide_ids;

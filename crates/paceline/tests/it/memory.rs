@@ -12,7 +12,7 @@ use support::builder;
 const SOON: Duration = Duration::from_secs(30);
 
 async fn join(id: u32, peer: &str, events_bytes_max: usize) -> (Group, Events) {
-    let host = Host::builder("test").id(NodeId(id)).events_bytes_max(events_bytes_max);
+    let host = Host::builder("test").id(NodeId::from(id)).events_bytes_max(events_bytes_max);
     host.start().unwrap().group("g").within(SOON).join([peer]).await.unwrap()
 }
 

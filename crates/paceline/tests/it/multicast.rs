@@ -14,7 +14,7 @@ use paceline::{Host, Multicast, MulticastBuilder, MulticastError, NodeId};
 const SOON: Duration = Duration::from_secs(30);
 
 fn builder(id: u32) -> MulticastBuilder {
-    Host::builder("test").id(NodeId(id)).start().unwrap().multicast("prices")
+    Host::builder("test").id(NodeId::from(id)).start().unwrap().multicast("prices")
 }
 
 type Member = (Multicast, Events);
@@ -40,7 +40,7 @@ async fn view_of(events: &mut Events, members: usize) {
     while !matches!(next(events).await, Event::View(view) if view.len() == members) {}
 }
 
-fn text(sender: u32, number: u64) -> Bytes {
+fn text(sender: u64, number: u64) -> Bytes {
     Bytes::from(format!("packet {number} of n{sender}"))
 }
 
@@ -117,7 +117,7 @@ async fn a_member_that_stops_leaves_the_view_and_the_others_go_on() {
 #[tokio::test]
 async fn groups_of_some_members_overlap_and_what_cannot_be_is_refused() {
     let mut group = group(3, |config| config.with_overlap(true)).await;
-    let ids = |list: &[u32]| list.iter().copied().map(NodeId).collect::<Vec<_>>();
+    let ids = |list: &[u32]| list.iter().copied().map(NodeId::from).collect::<Vec<_>>();
     for (member, _) in &group {
         member.set_members(GroupId(1), ids(&[0, 1])).unwrap();
         member.set_members(GroupId(2), ids(&[0, 2])).unwrap();

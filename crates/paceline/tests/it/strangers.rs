@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::net::record::{HEADER_BYTES, Kind};
+use paceline::net::record::{HEADER_BYTES, Kind, ServiceNumber};
 use paceline::proto::core::{Member, Wire};
 use paceline::proto::graphshare::{GraphMessage, GraphPlan, OpenRequest};
 use paceline::proto::overlay::{
@@ -25,7 +25,10 @@ const SOON: Duration = Duration::from_secs(30);
 const WATCHED: Duration = Duration::from_millis(3500);
 /// What IPv4 and UDP add to a datagram.
 const HEADS: usize = 28;
-const DHT: &str = "test/table/dht/chord";
+
+fn dht_service() -> ServiceNumber {
+    ServiceNumber::of("dht/chord", "table")
+}
 
 /// One exchange: what was sent, and what came to an address that never answered.
 #[derive(Debug, Default)]
@@ -50,8 +53,8 @@ impl Exchange {
 /// A record from an address that does not answer, as with a forged source.
 async fn own(
     name: &'static str,
-    service: (&str, SocketAddr),
-    id: u32,
+    service: (ServiceNumber, SocketAddr),
+    id: u64,
     (kind, body): (Kind, Vec<u8>),
 ) -> Exchange {
     let victim = Stranger::new(service.0, id);
@@ -60,7 +63,7 @@ async fn own(
 }
 
 /// A Hello alone.
-async fn hello(name: &'static str, service: (&str, SocketAddr), id: u32) -> Exchange {
+async fn hello(name: &'static str, service: (ServiceNumber, SocketAddr), id: u64) -> Exchange {
     let victim = Stranger::new(service.0, id);
     let sent = victim.say(service.1, Kind::Hello, victim.session.as_bytes());
     watch(name, (sent, 1), &victim).await
@@ -70,8 +73,8 @@ async fn hello(name: &'static str, service: (&str, SocketAddr), id: u32) -> Exch
 /// messages are understood.
 async fn after_hello(
     name: &'static str,
-    service: (&str, SocketAddr),
-    id: u32,
+    service: (ServiceNumber, SocketAddr),
+    id: u64,
     message: impl Wire,
 ) -> Exchange {
     let victim = Stranger::new(service.0, id);
@@ -86,8 +89,8 @@ async fn after_hello(
 /// forged.
 async fn naming<M: Wire>(
     name: &'static str,
-    service: (&str, SocketAddr),
-    id: u32,
+    service: (ServiceNumber, SocketAddr),
+    id: u64,
     message: impl FnOnce(NodeId, Bytes) -> M,
 ) -> Exchange {
     let (attacker, victim) = (Stranger::new(service.0, id), Stranger::new(service.0, id + 1));
@@ -184,10 +187,10 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
     let server =
         Host::builder("test").id(NodeId(1)).start().unwrap().walks("w").serve().await.unwrap();
 
-    let dht = (DHT, table.local_addr());
-    let g = ("test/g", group.local_addr());
-    let m = ("test/m", multicast.local_addr());
-    let w = ("test/w/walks", server.local_addr());
+    let dht = (dht_service(), table.local_addr());
+    let g = (ServiceNumber::of("group", "g"), group.local_addr());
+    let m = (ServiceNumber::of("multicast", "m"), multicast.local_addr());
+    let w = (ServiceNumber::of("walks", "w"), server.local_addr());
     let message = |body: Body| Message::from(body);
     let put = PutItem {
         key: keys(1)[0],
@@ -352,8 +355,8 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
     have_contacts(&hosts, 5).await;
 
     // It never answers.
-    let nowhere = Stranger::new(DHT, 1);
-    let attacker = Stranger::new(DHT, 9000);
+    let nowhere = Stranger::new(dht_service(), 1);
+    let attacker = Stranger::new(dht_service(), 9000);
     for host in &hosts {
         attacker.proves_itself(host.local_addr()).await;
     }
@@ -361,7 +364,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
     for round in 0..600_u32 {
         let host = &hosts[(round % 6) as usize];
         let to = host.local_addr();
-        let known = NodeId((round + 1 + round / 18 % 5) % 6);
+        let known = NodeId::from((round + 1 + round / 18 % 5) % 6);
         let address = Bytes::from(nowhere.addr().to_string());
         match round / 6 % 3 {
             // A known host is somewhere else.
@@ -374,7 +377,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
             1 => attacker.say_as(known.0, to, Kind::Hello, attacker.session.as_bytes()),
             // A host that is not: let it have these values.
             _ => {
-                let unknown = NodeId(10_000 + round);
+                let unknown = NodeId::from(10_000 + round);
                 let body = get(unknown, round, 4);
                 attacker.say(to, Kind::Message, &encoded(&with_address(body, unknown, address)))
             }

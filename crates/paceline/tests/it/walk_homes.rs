@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paceline::net::record::ServiceNumber;
 use paceline::net::{Bound, Events, Node, NodeConfig, Roster};
 use paceline::proto::core::{Context, Lane, Protocol, Rng};
 use paceline::proto::graphshare::GraphMessage;
@@ -120,8 +121,9 @@ impl Hostile {
     /// A node that no one has named to the server, and that asks it which graph it has.
     async fn start(server: &WalkServer) -> Hostile {
         let anywhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let config = NodeConfig::new("test/walks/walks", ROGUE).with_open_membership();
-        let bound = Bound::bind(anywhere, config).unwrap();
+        let config = NodeConfig::new("test", ROGUE).with_open_membership();
+        let service = ServiceNumber::of("walks", "walks");
+        let bound = Bound::bind(anywhere, config).unwrap().for_service(service);
         let members = [(SERVER, server.local_addr()), (ROGUE, bound.local_addr())];
         let roster = Roster::new(members).unwrap();
         let (node, mut events) = bound.start(roster, Rogue, Arc::new(())).unwrap();

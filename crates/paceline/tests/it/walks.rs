@@ -16,7 +16,8 @@ use paceline::{Host, NodeId, WalkServer, Walks, WalksError};
 const SOON: Duration = Duration::from_secs(60);
 
 async fn server(id: u32, address: &str) -> WalkServer {
-    let host = Host::builder("test").id(NodeId(id)).bind(address.parse().unwrap()).start().unwrap();
+    let host =
+        Host::builder("test").id(NodeId::from(id)).bind(address.parse().unwrap()).start().unwrap();
     host.walks("walks").serve().await.unwrap()
 }
 

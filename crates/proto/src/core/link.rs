@@ -152,10 +152,7 @@ pub struct EndBuffer {
 impl EndBuffer {
     /// The end buffer of a node in a run of this seed. Its draws depend on nothing else.
     pub fn new(seed: u64, node: NodeId) -> EndBuffer {
-        EndBuffer {
-            state: LinkState::default(),
-            rng: Rng::new(seed, mix(u64::from(node.0)) ^ 0xe4d_b0ff),
-        }
+        EndBuffer { state: LinkState::default(), rng: Rng::new(seed, mix(node.0) ^ 0xe4d_b0ff) }
     }
 
     /// True if the next datagram that arrives is lost.

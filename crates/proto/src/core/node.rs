@@ -4,12 +4,19 @@ use std::fmt;
 ///
 /// A handle is local to a cluster's roster. What must survive restarts is named by incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u32);
+pub struct NodeId(pub u64);
 
 impl NodeId {
     /// The handle as an index into dense tables.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// The node of this number, where nodes are numbered from 0.
+impl From<u32> for NodeId {
+    fn from(number: u32) -> NodeId {
+        NodeId(number.into())
     }
 }
 

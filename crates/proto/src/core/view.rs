@@ -34,7 +34,7 @@ impl View {
     /// A view of these members, oldest first. A member named twice counts once, at its first place.
     pub fn new(id: ViewId, members: impl IntoIterator<Item = Member>) -> View {
         let members: Vec<Member> = members.into_iter().collect();
-        if members.iter().enumerate().all(|(rank, member)| member.node.index() == rank) {
+        if members.iter().enumerate().all(|(rank, member)| member.node.0 == rank as u64) {
             return View { id, members, ranks: Vec::new() };
         }
         let mut first: Vec<(NodeId, u32)> =
@@ -64,7 +64,7 @@ impl View {
     /// a member have different digests but for one case in 2^64.
     pub fn digest(&self) -> u64 {
         self.members.iter().fold(mix(self.id.0), |digest, member| {
-            mix(mix(digest ^ u64::from(member.node.0)) ^ member.incarnation)
+            mix(mix(digest ^ member.node.0) ^ member.incarnation)
         })
     }
 
@@ -91,7 +91,7 @@ impl View {
     /// The rank of a node: its place in the ring.
     pub fn rank(&self, node: NodeId) -> Option<usize> {
         if self.ranks.is_empty() {
-            return (node.index() < self.members.len()).then_some(node.index());
+            return (node.0 < self.members.len() as u64).then_some(node.index());
         }
         let place = self.ranks.binary_search_by_key(&node, |&(known, _)| known).ok()?;
         Some(self.ranks[place].1 as usize)

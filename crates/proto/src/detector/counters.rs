@@ -5,7 +5,7 @@ crate::counters! {
     pub COUNTERS = "detector" {
         /// Named another incarnation or run of this node.
         FOR_ANOTHER = "detector_for_another", [messages];
-        /// Carries this node's own id, or another id than its sender's.
+        /// Comes under this node's own id.
         FORGED_SOURCE = "detector_forged_source", [messages; fault];
         /// Names a generation of a member too far ahead.
         GENERATION_AHEAD = "detector_generation_ahead", [claims; fault];

@@ -36,7 +36,7 @@ use crate::core::{Counters, DecodeError, Instant, Member, NodeId, Rng, mix};
 use config::{ASK_FOR, DATAGRAM_BYTES_MAX, RECALL_EVERY, STALL_MIN};
 use identity::{Dice, Identity};
 use local::LocalHealth;
-use packet::{Claim, GossipCodec, Packet};
+use packet::{Claim, Ends, GossipCodec, Packet};
 use schedule::{Schedule, Task};
 use surroundings::{Question, Sink, Surroundings, Watched};
 
@@ -96,7 +96,7 @@ impl Detector {
     /// [`Config::build`] returned. Members with equal seeds draw different numbers nevertheless.
     pub fn new(config: Config, me: Member, seed: u64) -> Detector {
         let seed = mix(seed ^ mix(me.incarnation));
-        let stream = u64::from(me.node.0) << 1;
+        let stream = me.node.0 << 1;
         let identity = Identity::first(me);
         let dice = Dice(Rng::new(seed, stream));
         Detector {
@@ -114,7 +114,7 @@ impl Detector {
                 token: 0,
                 has_rejoined: false,
             },
-            recalled: NodeId(u32::MAX),
+            recalled: NodeId(u64::MAX),
             is_behind: false,
             has_left: false,
         }
@@ -183,10 +183,11 @@ impl Detector {
             out.counters.add(counters::FORGED_SOURCE, 1);
             return Ok(());
         }
-        let packet =
-            Packet::decode(bytes).inspect_err(|_| out.counters.add(counters::MALFORMED, 1))?;
+        let ends = Ends { from, to: self.around.me.member.node };
+        let packet = Packet::decode(bytes, ends)
+            .inspect_err(|_| out.counters.add(counters::MALFORMED, 1))?;
         match packet {
-            Packet::Gossip { header, claims } => self.receive_gossip(from, header, claims, out),
+            Packet::Gossip { header, claims } => self.receive_gossip(header, claims, out),
             Packet::Ping { incarnation, nonce } => {
                 if incarnation == self.around.me.member.incarnation {
                     out.sends.push((from, Packet::Pong { incarnation, nonce }.encode()));

@@ -20,7 +20,9 @@ const PING: u8 = 1;
 const PONG: u8 = 2;
 
 /// The shortest identity, encoded.
-const IDENTITY_BYTES_MIN: usize = 13;
+const IDENTITY_BYTES_MIN: usize = 8 + RUN_BYTES_MIN;
+/// The same without its node.
+const RUN_BYTES_MIN: usize = 8 + 1;
 /// The shortest claim, encoded.
 const CLAIM_BYTES_MIN: usize = IDENTITY_BYTES_MIN + 3;
 
@@ -38,14 +40,30 @@ pub(super) enum Packet {
     Pong { incarnation: u64, nonce: u64 },
 }
 
+/// The nodes between which a datagram goes. Records name them, so the datagram does not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub from: NodeId,
+    pub to: NodeId,
+}
+
+/// Who reads a header.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// Another node: both ends are without their nodes.
+    Peer,
+    /// Foca.
+    Foca,
+}
+
 impl Packet {
     /// Reads exactly one datagram.
-    pub fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
+    pub fn decode(bytes: &[u8], ends: Ends) -> Result<Packet, DecodeError> {
         let mut rest = bytes;
         let tag = bytes.first().copied();
         let packet = match tag.ok_or(DecodeError::Truncated { need: 1, have: 0 })? {
             GOSSIP => {
-                let header = GossipCodec.decode_header(&mut rest)?;
+                let header = take_header(&mut rest, Some(ends))?;
                 Packet::Gossip { claims: take_claims(&header, &mut rest)?, header }
             }
             tag @ (PING | PONG) => {
@@ -62,12 +80,28 @@ impl Packet {
         if rest.is_empty() { Ok(packet) } else { Err(DecodeError::Trailing(rest.len())) }
     }
 
+    /// Reads what foca wrote.
+    pub fn of_foca(bytes: &[u8]) -> Result<Packet, DecodeError> {
+        let mut rest = bytes;
+        let header = take_header(&mut rest, None)?;
+        Ok(Packet::Gossip { claims: take_claims(&header, &mut rest)?, header })
+    }
+
     /// The datagram.
     pub fn encode(&self) -> Bytes {
+        self.encode_for(Reader::Peer)
+    }
+
+    /// What foca reads.
+    pub fn encode_for_foca(&self) -> Bytes {
+        self.encode_for(Reader::Foca)
+    }
+
+    fn encode_for(&self, reader: Reader) -> Bytes {
         let mut out = BytesMut::new();
         match self {
             Packet::Gossip { header, claims } => {
-                put_header(header, &mut out);
+                put_header(header, reader, &mut out);
                 if carries_claims(&header.message) {
                     out.put_u16(u16::try_from(claims.len()).expect("as many as came in"));
                     for claim in claims {
@@ -85,7 +119,8 @@ impl Packet {
     }
 }
 
-/// Foca's codec: what it encodes is a whole datagram of ours, its tag included.
+/// Foca's codec: what it encodes is a whole datagram of ours, its tag included, but that it names
+/// both ends.
 pub(super) struct GossipCodec;
 
 impl Codec<Identity> for GossipCodec {
@@ -97,22 +132,12 @@ impl Codec<Identity> for GossipCodec {
         mut out: impl BufMut,
     ) -> Result<(), DecodeError> {
         room(&out, header_bytes(header))?;
-        put_header(header, &mut out);
+        put_header(header, Reader::Foca, &mut out);
         Ok(())
     }
 
     fn decode_header(&mut self, mut bytes: impl Buf) -> Result<Header<Identity>, DecodeError> {
-        need(&bytes, 1)?;
-        let tag = bytes.get_u8();
-        if tag != GOSSIP {
-            return Err(DecodeError::UnknownTag(tag));
-        }
-        let src = take_identity(&mut bytes)?;
-        need(&bytes, 2)?;
-        let src_incarnation = bytes.get_u16();
-        let dst = take_identity(&mut bytes)?;
-        let message = take_message(&mut bytes)?;
-        Ok(Header { src, src_incarnation, dst, message })
+        take_header(&mut bytes, None)
     }
 
     fn encode_member(&mut self, claim: &Claim, mut out: impl BufMut) -> Result<(), DecodeError> {
@@ -145,11 +170,15 @@ fn header_bytes(header: &Header<Identity>) -> usize {
     1 + identity_bytes(header.src) + 2 + identity_bytes(header.dst) + 1 + fields
 }
 
-fn put_header(header: &Header<Identity>, out: &mut impl BufMut) {
+fn put_header(header: &Header<Identity>, reader: Reader, out: &mut impl BufMut) {
+    let put_end = |end, out: &mut _| match reader {
+        Reader::Peer => put_run(end, out),
+        Reader::Foca => put_identity(end, out),
+    };
     out.put_u8(GOSSIP);
-    put_identity(header.src, out);
+    put_end(header.src, out);
     out.put_u16(header.src_incarnation);
-    put_identity(header.dst, out);
+    put_end(header.dst, out);
     let (tag, number, third) = match header.message {
         Message::Ping(number) => (0, Some(number), None),
         Message::Ack(number) => (1, Some(number), None),
@@ -170,6 +199,25 @@ fn put_header(header: &Header<Identity>, out: &mut impl BufMut) {
     if let Some(third) = third {
         put_identity(third, out);
     }
+}
+
+/// Reads a header, which names its ends unless they are given.
+fn take_header(bytes: &mut impl Buf, ends: Option<Ends>) -> Result<Header<Identity>, DecodeError> {
+    need(bytes, 1)?;
+    let tag = bytes.get_u8();
+    if tag != GOSSIP {
+        return Err(DecodeError::UnknownTag(tag));
+    }
+    let take_end = |node: Option<NodeId>, bytes: &mut _| match node {
+        Some(node) => take_run(node, bytes),
+        None => take_identity(bytes),
+    };
+    let src = take_end(ends.map(|ends| ends.from), bytes)?;
+    need(bytes, 2)?;
+    let src_incarnation = bytes.get_u16();
+    let dst = take_end(ends.map(|ends| ends.to), bytes)?;
+    let message = take_message(bytes)?;
+    Ok(Header { src, src_incarnation, dst, message })
 }
 
 fn take_message(bytes: &mut impl Buf) -> Result<Message<Identity>, DecodeError> {
@@ -235,11 +283,16 @@ fn take_claim(bytes: &mut impl Buf) -> Result<Claim, DecodeError> {
 
 fn identity_bytes(identity: Identity) -> usize {
     let bits = u32::BITS - identity.generation.leading_zeros();
-    12 + bits.div_ceil(7).max(1) as usize
+    16 + bits.div_ceil(7).max(1) as usize
 }
 
 fn put_identity(identity: Identity, out: &mut impl BufMut) {
-    out.put_u32(identity.member.node.0);
+    out.put_u64(identity.member.node.0);
+    put_run(identity, out);
+}
+
+/// An identity without its node.
+fn put_run(identity: Identity, out: &mut impl BufMut) {
     out.put_u64(identity.member.incarnation);
     let mut generation = identity.generation;
     while generation > 0x7f {
@@ -251,7 +304,13 @@ fn put_identity(identity: Identity, out: &mut impl BufMut) {
 
 fn take_identity(bytes: &mut impl Buf) -> Result<Identity, DecodeError> {
     need(bytes, IDENTITY_BYTES_MIN)?;
-    let member = Member { node: NodeId(bytes.get_u32()), incarnation: bytes.get_u64() };
+    let node = NodeId(bytes.get_u64());
+    take_run(node, bytes)
+}
+
+fn take_run(node: NodeId, bytes: &mut impl Buf) -> Result<Identity, DecodeError> {
+    need(bytes, RUN_BYTES_MIN)?;
+    let member = Member { node, incarnation: bytes.get_u64() };
     let mut generation = 0u64;
     for shift in [0, 7, 14, 21, 28] {
         need(bytes, 1)?;

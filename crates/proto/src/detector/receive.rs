@@ -11,20 +11,15 @@ use super::identity::Identity;
 use super::packet::{Claim, Packet};
 use super::surroundings::Sink;
 use super::{Detector, Output};
-use crate::core::NodeId;
 
 impl Detector {
     pub(super) fn receive_gossip(
         &mut self,
-        from: NodeId,
         header: Header<Identity>,
         mut claims: Vec<Claim>,
         out: &mut Output,
     ) {
         let around = &mut self.around;
-        if header.src.member.node != from {
-            return out.counters.add(counters::FORGED_SOURCE, 1);
-        }
         if !around.is_mine(header.dst.member) {
             return out.counters.add(counters::FOR_ANOTHER, 1);
         }
@@ -101,7 +96,7 @@ impl Detector {
                 _ => {}
             }
         }
-        let packet = Packet::Gossip { header: header.clone(), claims }.encode();
+        let packet = Packet::Gossip { header: header.clone(), claims }.encode_for_foca();
         let sink = Sink { around: &mut self.around, out };
         if self.foca.handle_data(&packet, sink).is_err() {
             out.counters.add(counters::REFUSED, 1);

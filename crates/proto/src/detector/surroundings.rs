@@ -160,8 +160,9 @@ impl Runtime<Identity> for Sink<'_> {
             self.out.counters.add(counters::UNWATCHED_TARGET, 1);
             return;
         }
-        let bytes = Bytes::copy_from_slice(bytes);
-        if let Ok(Packet::Gossip { header, .. }) = Packet::decode(&bytes) {
+        let packet = Packet::of_foca(bytes).expect("foca wrote it by our codec");
+        let bytes = packet.encode();
+        if let Packet::Gossip { header, .. } = packet {
             let is_present = header.src == self.around.me;
             debug_assert!(!is_present || header.src_incarnation == self.around.refutations);
             if let Message::Ping(number) = header.message {

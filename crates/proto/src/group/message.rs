@@ -282,10 +282,10 @@ impl fmt::Display for Ballot {
 
 /// A view has each node once, and ranks must mean the same to all.
 fn check_distinct(contacts: &[Contact]) -> Result<(), DecodeError> {
-    let mut nodes: Vec<u32> = contacts.iter().map(|contact| contact.member.node.0).collect();
+    let mut nodes: Vec<u64> = contacts.iter().map(|contact| contact.member.node.0).collect();
     nodes.sort_unstable();
     match nodes.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(DecodeError::OutOfRange { field: "members", value: twice[0].into() }),
+        Some(twice) => Err(DecodeError::OutOfRange { field: "members", value: twice[0] }),
         None => Ok(()),
     }
 }

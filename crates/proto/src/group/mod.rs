@@ -130,7 +130,7 @@ type Cx<'a> = Context<'a, Group>;
 impl Group {
     /// A node outside the group.
     pub fn new(config: &Config) -> Group {
-        let no_member = Member { node: NodeId(u32::MAX), incarnation: 0 };
+        let no_member = Member { node: NodeId(u64::MAX), incarnation: 0 };
         Group {
             chain: Chain::new(&config.chain),
             inner: Outbox::default(),

@@ -277,7 +277,7 @@ impl Space {
 
     /// Where a node lies.
     pub fn key(&self, node: NodeId) -> Key {
-        let high = mix(self.salt ^ (u64::from(node.0) << 8));
+        let high = mix(self.salt ^ node.0.rotate_left(8));
         let middle = mix(high ^ self.salt.rotate_left(17));
         Key { high, middle, low: mix(middle) as u32 }
     }

@@ -185,10 +185,18 @@ pub enum Timer {
 type Cx<'a> = Context<'a, Overlay>;
 
 /// The last messages that were answered and must not be acted on twice.
-#[derive(Default)]
 struct Recent {
     at: u8,
-    seen: [u64; Recent::LEN],
+    is_full: bool,
+    exchanges: [u32; Recent::LEN],
+    senders: [NodeId; Recent::LEN],
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        let (exchanges, senders) = ([0; Recent::LEN], [NodeId(0); Recent::LEN]);
+        Recent { at: 0, is_full: false, exchanges, senders }
+    }
 }
 
 impl Recent {
@@ -196,12 +204,15 @@ impl Recent {
 
     /// Notes a message. False if it was there already.
     fn note(&mut self, from: NodeId, exchange: u32) -> bool {
-        let name = (u64::from(from.0) + 1) << 32 | u64::from(exchange);
-        if self.seen.contains(&name) {
+        let count = if self.is_full { Recent::LEN } else { usize::from(self.at) };
+        let mut seen = self.exchanges[..count].iter().zip(&self.senders[..count]);
+        if seen.any(|known| known == (&exchange, &from)) {
             return false;
         }
-        self.seen[usize::from(self.at)] = name;
+        let at = usize::from(self.at);
+        (self.exchanges[at], self.senders[at]) = (exchange, from);
         self.at = (self.at + 1) % Recent::LEN as u8;
+        self.is_full |= self.at == 0;
         true
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     fn a_place_is_where_a_search_finds_it() {
         for count in [0, 1, 2, 3, 50, 3000] {
             let space = Space::new(count);
-            let oracle = Oracle::new(space, (0..count as u32).map(NodeId));
+            let oracle = Oracle::new(space, (0..count).map(NodeId));
             let ring = oracle.ring();
             let others = (5000..5300).map(|node| space.key(NodeId(node)));
             let own = ring.iter().flat_map(|&(key, _)| [key, key + Key::from(1)]);

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_was_allowed() {
         let mut ranges = Ranges::default();
-        (0..100).for_each(|n| ranges.learn(key(10 * n), key(10 * n + 5), NodeId(n), 8));
+        (0..100).for_each(|n| ranges.learn(key(10 * n), key(10 * n + 5), NodeId::from(n), 8));
         assert_eq!(ranges.ranges.len(), 8);
     }
 }

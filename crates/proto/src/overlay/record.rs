@@ -30,7 +30,7 @@ fields! {
         /// One more than that of the record it replaces.
         pub count: u64,
         /// The node that gave it.
-        pub by: u32,
+        pub by: u64,
     }
 }
 
@@ -41,7 +41,7 @@ fields! {
         /// How old it is.
         pub version: Version,
         /// The node that wrote.
-        pub writer: u32,
+        pub writer: u64,
         /// The writer's run (upper half) and the number of its request in it (lower half).
         pub write: u64,
     }

@@ -21,7 +21,7 @@ const DELIVERED_MAX: usize = 4096;
 /// answers delay requests by seconds.
 const DATAGRAMS_MAX: usize = 4;
 /// Bytes of a bundle's message besides targets and payload, at most.
-const ROUTE_HEAD_BYTES: usize = 26;
+const ROUTE_HEAD_BYTES: usize = 30;
 /// Bytes of a result besides its answers, at most.
 const RESULT_HEAD_BYTES: usize = 52;
 

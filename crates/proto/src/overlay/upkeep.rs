@@ -325,9 +325,8 @@ impl Overlay {
         let mut nodes = Vec::new();
         self.router.contacts(&mut nodes);
         // In whatever order they come.
-        let sum = |nodes: &[NodeId]| {
-            nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into())))
-        };
+        let sum =
+            |nodes: &[NodeId]| nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0)));
         let table = sum(&nodes);
         let slowest = cx.shared.upkeep_every.map_or(1, |every| {
             (cx.shared.upkeep_every_max.as_nanos() / every.as_nanos().max(1)).clamp(1, 1 << 16)

@@ -68,11 +68,13 @@ mod tests {
 
     fn of(groups: &[&[u32]], per_group_max: usize) -> Vec<(Vec<u32>, Vec<u32>)> {
         let groups: Vec<Vec<NodeId>> =
-            groups.iter().map(|group| group.iter().copied().map(NodeId).collect()).collect();
+            groups.iter().map(|group| group.iter().copied().map(NodeId::from).collect()).collect();
         let groups = (0..).zip(&groups).map(|(place, group)| (place, &group[..]));
         let regions = regions(NodeId(0), groups, per_group_max).into_iter();
         regions
-            .map(|region| (region.groups, region.members.iter().map(|node| node.0).collect()))
+            .map(|region| {
+                (region.groups, region.members.iter().map(|node| node.index() as u32).collect())
+            })
             .collect()
     }
 

@@ -429,7 +429,7 @@ mod tests {
     }
 
     fn enter(homes: &mut Homes, node: u32, walkers: u64) -> HomeId {
-        let id = homes.admit(NodeId(node), at(0), true).expect("there is room");
+        let id = homes.admit(NodeId::from(node), at(0), true).expect("there is room");
         (0..walkers).for_each(|token| homes.push(queued(id, token, 9)));
         id
     }

@@ -198,7 +198,7 @@ impl Head {
             Kind::Metapath(labels) => 1 + labels.len(),
             Kind::Restart(_) => 8,
         };
-        1 + 4 + 8 + 8 + 1 + 1 + kind + 2
+        1 + 8 + 8 + 8 + 1 + 1 + kind + 2
     }
 
     /// Bytes of a walker in a bundle.
@@ -216,7 +216,7 @@ impl Head {
     }
 
     fn encode(&self, head: &mut BytesMut) {
-        head.put_u32(self.home.0);
+        head.put_u64(self.home.0);
         head.put_u64(self.job);
         head.put_u64(self.plan);
         head.put_u8(self.trail as u8);
@@ -241,7 +241,7 @@ impl Head {
     }
 
     fn decode(bytes: &mut Bytes) -> Result<Head, DecodeError> {
-        let home = NodeId(take_u32(bytes)?);
+        let home = NodeId(take_u64(bytes)?);
         let job = take_u64(bytes)?;
         let plan = take_u64(bytes)?;
         let trail = Trail::take(bytes)?;

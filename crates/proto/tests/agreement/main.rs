@@ -48,7 +48,7 @@ const SEARCHES: [(Start, u32, Bounds); 16] = [
 ];
 
 fn run(bug: Option<Bug>, start: Start, lacks: u32, bounds: Bounds) -> Result<Seen, Broken> {
-    Search { config: &config(), bug, start, lacks: NodeId(lacks), bounds }.run()
+    Search { config: &config(), bug, start, lacks: NodeId::from(lacks), bounds }.run()
 }
 
 #[allow(clippy::disallowed_methods, reason = "a test has no arguments of its own")]

@@ -171,10 +171,10 @@ impl Search<'_> {
         let mut steps: Vec<Step> =
             world.steps().filter(|step| may_pass || *step != Step::Pass).collect();
         if count(|step| matches!(step, Step::Crash(_))) < bounds.crashes {
-            let nodes = (0..NODES).map(NodeId).filter(|&node| world.is_up(node));
+            let nodes = (0..NODES).map(NodeId::from).filter(|&node| world.is_up(node));
             steps.extend(nodes.map(Step::Crash));
         }
-        let members = || (0..MEMBERS).map(NodeId).filter(|&node| world.is_member(node));
+        let members = || (0..MEMBERS).map(NodeId::from).filter(|&node| world.is_member(node));
         if count(|step| matches!(step, Step::CutOff(_))) < bounds.cuts {
             steps.extend(members().filter(|&node| !world.is_cut_off(node)).map(Step::CutOff));
         }

@@ -148,11 +148,11 @@ impl<'a> World<'a> {
             ledger: Ledger::new(),
         };
         for number in 0..NODES {
-            world.call(NodeId(number), |group, cx| group.handle_start(cx));
+            world.call(NodeId::from(number), |group, cx| group.handle_start(cx));
         }
         world.command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into());
         for number in 1..MEMBERS {
-            world.command(NodeId(number), join());
+            world.command(NodeId::from(number), join());
             world.run_until(Duration::from_secs(1), |world| {
                 let views = world.nodes[..=number as usize].iter().map(|node| node.group.view());
                 views.map(|view| view.len()).min() == Some(number as usize + 1)
@@ -160,13 +160,13 @@ impl<'a> World<'a> {
         }
         world.words.clear();
         // Round the ring, where it comes to this node last.
-        let [origin, between] = [1, 2].map(|hops| NodeId((lacks.0 + hops) % MEMBERS));
+        let [origin, between] = [1, 2].map(|hops| NodeId((lacks.0 + hops) % u64::from(MEMBERS)));
         world.stalled = Some((between, lacks));
         world.command(origin, Command::broadcast(Bytes::from_static(b"news")));
         world.chat();
         let told = [origin, between, lacks].map(|node| world.ledger.told(node));
         assert_eq!(told, [1, 1, 0], "the broadcast has come half way");
-        world.command(NodeId(MEMBERS), join());
+        world.command(NodeId::from(MEMBERS), join());
         while let Some((id, sent)) = world.words.pop_first() {
             world.deliver(id.0, sent);
         }
@@ -377,7 +377,7 @@ impl<'a> World<'a> {
         };
         let (_, timer) = self.nodes[number].timers.remove(place);
         self.now = self.now.max(at);
-        self.call(NodeId(number as u32), |group, cx| group.handle_timer(cx, timer));
+        self.call(NodeId(number as u64), |group, cx| group.handle_timer(cx, timer));
         true
     }
 

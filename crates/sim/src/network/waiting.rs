@@ -113,7 +113,7 @@ mod tests {
     fn streams_for_which_nothing_waits_take_no_room() {
         let mut waiting = Waiting::default();
         for step in 0..10_000 {
-            waiting.push(at(step), NodeId(step as u32), B, at(step + 20), 10);
+            waiting.push(at(step), NodeId(step), B, at(step + 20), 10);
         }
         assert!(waiting.streams.len() <= 2 * STREAMS_MIN, "{}", waiting.streams.len());
         assert_eq!(waiting.bytes(at(9_999), NodeId(9_999), B), 10);

@@ -6,7 +6,7 @@ use paceline_proto::core::{
     Counters, GroupId, Instant, Lane, NodeId, Protocol, Wire, encode_to_bytes,
 };
 
-use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Sim};
+use super::{ArmedTimer, Codec, Drain, Event, FaultSupport, Life, Place, Sim};
 use crate::counters;
 use crate::network::{Arrivals, Multicast, NextQueued, Queued, Sent, To};
 use crate::observer::{Input, Observer};
@@ -47,7 +47,7 @@ impl<P: Protocol> Sim<'_, P> {
             let incarnation = self.nodes[node.index()].starts;
             let mut timers = std::mem::take(&mut self.outbox.timers);
             for (at, timer) in timers.drain(..) {
-                self.push_timer(at, ArmedTimer { node, incarnation, timer });
+                self.push_timer(at, ArmedTimer { node: Place::of(node), incarnation, timer });
             }
             self.outbox.timers = timers;
         }
@@ -217,6 +217,7 @@ impl<P: Protocol> Sim<'_, P> {
             Lane::Stream => self.network.stream_epoch(from, to),
             Lane::Datagram => 0,
         };
+        let (from, to) = (Place::of(from), Place::of(to));
         let [first, second] = at;
         if let Some(at) = second {
             let message = message.clone();
@@ -333,7 +334,7 @@ impl<P: Protocol> Sim<'_, P> {
             Life::Running => {}
         }
         self.drains.remove(&(node, to));
-        self.fold(7, node, u64::from(to.0));
+        self.fold(7, node, to.0);
         self.show(node, &Input::Drained(to), observer);
         self.call(node, observer, |protocol, cx| protocol.handle_drained(cx, to));
     }

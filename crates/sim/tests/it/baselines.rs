@@ -140,7 +140,7 @@ where
         lost: 0,
         told: vec![false; (senders * NODES) as usize * packets as usize],
     };
-    for sender in (0..senders).map(NodeId) {
+    for sender in (0..senders).map(NodeId::from) {
         for number in 0..packets {
             let payload = Payload::Zeros(PACKET_BYTES);
             let command = Command::Multicast { group: GroupId(0), payload, ticket: 0 };
@@ -163,7 +163,7 @@ where
 }
 
 fn roster() -> View {
-    View::roster((0..NODES).map(NodeId))
+    View::roster((0..NODES).map(NodeId::from))
 }
 
 fn srm(name: &str, senders: u32, seconds: u64, config: srm::Config) -> (Ledger, Sim<'static, Srm>) {
@@ -234,8 +234,8 @@ fn session_messages_tell_distances() {
     let config = srm::Config::published(roster());
     let (ledger, sim) = srm("SRM, estimated", 64, 1, config.clone());
     assert!(ledger.is_all_delivered());
-    for node in (0..NODES).map(NodeId) {
-        for other in (0..NODES).map(NodeId).filter(|&other| other != node) {
+    for node in (0..NODES).map(NodeId::from) {
+        for other in (0..NODES).map(NodeId::from).filter(|&other| other != node) {
             let distance = sim.node(node).distance(&config, other).as_secs_f64() * 1e6;
             // A session message takes ten microseconds more than the latency to be sent.
             assert!((45.0..125.0).contains(&distance), "{node} to {other}: {distance} us");

@@ -237,9 +237,9 @@ impl Tamper<Chain> for Sabotage {
 
 /// Four members, all sending thirty messages round the chain, with nothing wrong but the bug.
 fn scenario() -> Scenario {
-    let ring = vec![0, 1, 2, 3];
+    let ring = vec![0u32, 1, 2, 3];
     let drawn = Scenario::draw(1);
-    let config = Config::new(View::roster(ring.iter().map(|&node| NodeId(node))))
+    let config = Config::new(View::roster(ring.iter().map(|&node| NodeId::from(node))))
         .with_topology(Some(Topology::Chain))
         .with_block_bytes_max(1000)
         .with_message_bytes_max(3000)
@@ -254,7 +254,7 @@ fn scenario() -> Scenario {
     network.link = Default::default();
     Scenario {
         config,
-        senders: ring.iter().map(|&node| NodeId(node)).collect(),
+        senders: ring.iter().map(|&node| NodeId::from(node)).collect(),
         ring,
         installs_view: true,
         draws_topologies: false,

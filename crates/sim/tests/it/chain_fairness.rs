@@ -69,14 +69,14 @@ struct Applications {
 
 impl Applications {
     fn new(members: usize, senders: &[Sender]) -> Applications {
-        let by_node = senders.iter().map(|sender| (NodeId(sender.node), *sender)).collect();
+        let by_node = senders.iter().map(|sender| (NodeId::from(sender.node), *sender)).collect();
         Applications {
             senders: by_node,
             is_sending: vec![false; members],
             due: BTreeMap::new(),
             open: (0..members).map(|_| (0, VecDeque::new())).collect(),
             delivered: vec![vec![0; members]; members],
-            shares: senders.iter().map(|one| (NodeId(one.node), Share::default())).collect(),
+            shares: senders.iter().map(|one| (NodeId::from(one.node), Share::default())).collect(),
         }
     }
 
@@ -140,7 +140,7 @@ fn run_for(
     senders: &[Sender],
     measured: Duration,
 ) -> BTreeMap<NodeId, Share> {
-    let view = View::roster((0..members).map(NodeId));
+    let view = View::roster((0..members).map(NodeId::from));
     let shared = Config::new(view.clone()).with_topology(Some(topology));
     let shared = match topology {
         Topology::Pipeline => shared.with_block_bytes_max(4096),
@@ -154,7 +154,7 @@ fn run_for(
     let member = shared.clone();
     let mut sim = Sim::new(config, Arc::new(shared), move |_| Chain::new(&member));
     let view = Arc::new(view);
-    (0..members).for_each(|node| sim.view_at(Instant::ZERO, NodeId(node), view.clone()));
+    (0..members).for_each(|node| sim.view_at(Instant::ZERO, NodeId::from(node), view.clone()));
     let mut applications = Applications::new(members as usize, senders);
     sim.run_until(Instant::ZERO + WARMUP + measured, &mut applications);
     let mut shares = applications.shares;
@@ -243,7 +243,7 @@ fn a_member_that_sends_little_is_no_later_than_those_that_saturate_the_ring() {
             })
             .collect();
         let mut shares = run_for(members, Topology::Chain, &senders, Duration::from_secs(10));
-        let seldom = shares.remove(&NodeId(quiet)).expect("it sends");
+        let seldom = shares.remove(&NodeId::from(quiet)).expect("it sends");
         assert!(seldom.latencies.len() >= 90, "{} messages", seldom.latencies.len());
         let p99 = seldom.quantile(0.99);
         let others = shares.values().map(|share| share.quantile(0.99)).max().unwrap_or_default();
@@ -278,7 +278,7 @@ fn least_of_max_min(topology: Topology, message_blocks: usize, measured: Duratio
         let ranks: Vec<usize> = nodes.iter().map(|&node| node as usize).collect();
         let fair = fair_shares(topology, *members as usize, &ranks, message_blocks);
         let parts = nodes.iter().zip(fair);
-        let parts = parts.map(|(&node, fair)| shares[&NodeId(node)].bytes / (fair * link));
+        let parts = parts.map(|(&node, fair)| shares[&NodeId::from(node)].bytes / (fair * link));
         parts.fold(f64::MAX, f64::min)
     });
     let least = |((members, senders), of_share)| Least { members, senders, of_share };

@@ -46,7 +46,7 @@ struct World {
 }
 
 fn message(node: NodeId, number: u64, bytes: usize) -> Command {
-    let mut content = node.0.to_be_bytes().to_vec();
+    let mut content = (node.index() as u32).to_be_bytes().to_vec();
     content.extend_from_slice(&number.to_be_bytes());
     content.resize(bytes.max(12), node.0 as u8);
     Command::broadcast(Payload::from(content))
@@ -67,7 +67,7 @@ impl World {
         let from = rng.below(200);
         let until = from + 200 + rng.below(2_000);
         let time = |ms: u32| Instant::ZERO + Duration::from_millis(ms.into());
-        let mut honest: Vec<NodeId> = scenario.ring.iter().copied().map(NodeId).collect();
+        let mut honest: Vec<NodeId> = scenario.ring.iter().copied().map(NodeId::from).collect();
         let count = 1 + rng.below((members - 1) / 2);
         let rogues: Vec<NodeId> =
             (0..count).map(|_| honest.remove(rng.below(honest.len() as u32) as usize)).collect();
@@ -83,7 +83,11 @@ impl World {
                 let most = scenario.config.message_bytes_max().min(20_000) as u32;
                 let when = time(rng.below(until));
                 let bytes = rng.below(most + 1) as usize;
-                commands.push((when, NodeId(node), message(NodeId(node), number, bytes)));
+                commands.push((
+                    when,
+                    NodeId::from(node),
+                    message(NodeId::from(node), number, bytes),
+                ));
             }
         }
         let conduct = Conduct::draw(&mut rng, time(from), time(until));
@@ -105,7 +109,7 @@ impl World {
             let member = |&node| core::Member { node, incarnation: sim.incarnation(node) };
             Arc::new(View::new(ViewId(id), nodes.iter().map(member)))
         };
-        let ring: Vec<NodeId> = scenario.ring.iter().copied().map(NodeId).collect();
+        let ring: Vec<NodeId> = scenario.ring.iter().copied().map(NodeId::from).collect();
         let first = view(&sim, 1, &ring);
         for &node in &ring {
             sim.view_at(Instant::ZERO, node, first.clone());
@@ -222,7 +226,7 @@ impl<P: Member> Observer<P> for Recorder {
         }
         self.delivered += 1;
         let bytes = payload.to_bytes();
-        if bytes.starts_with(&origin.0.to_be_bytes())
+        if bytes.starts_with(&(origin.index() as u32).to_be_bytes())
             && let Some(number) = bytes[4..].first_chunk()
             && u64::from_be_bytes(*number) >= OLD
             && self.honest.contains(origin)

@@ -25,7 +25,7 @@ impl Observer<Chain> for LastDelivery {
 
 /// Rounds until all members have `blocks` blocks of member `origin`.
 fn rounds(topology: Topology, members: usize, blocks: usize, origin: u32) -> f64 {
-    let view = View::roster((0..members as u32).map(NodeId));
+    let view = View::roster((0..members as u64).map(NodeId));
     let shared = Config::new(view.clone())
         .with_topology(Some(topology))
         .with_block_bytes_max(BLOCK_BYTES)
@@ -42,10 +42,10 @@ fn rounds(topology: Topology, members: usize, blocks: usize, origin: u32) -> f64
     drop(chain);
     let view = Arc::new(view);
     for node in 0..members as u32 {
-        sim.view_at(Instant::ZERO, NodeId(node), view.clone());
+        sim.view_at(Instant::ZERO, NodeId::from(node), view.clone());
     }
     let payload = Payload::Zeros((BLOCK_BYTES * blocks) as u32);
-    sim.command_at(Instant::ZERO, NodeId(origin), Command::broadcast(payload));
+    sim.command_at(Instant::ZERO, NodeId::from(origin), Command::broadcast(payload));
     let mut last = LastDelivery::default();
     sim.run_until(Instant::from_nanos(5_000_000_000), &mut last);
     assert_eq!(last.count, members, "{topology} {members} {blocks}: {:?}", sim.counters());

@@ -68,7 +68,7 @@ impl Visits {
         let mut when = sim.now();
         for client in clients {
             when += COMES_EVERY;
-            let node = NodeId(self.hosts + client % self.places);
+            let node = NodeId::from(self.hosts + client % self.places);
             if client >= self.places {
                 sim.fault_at(when, Fault::Restart(node));
             }
@@ -98,7 +98,7 @@ impl Tamper<Overlay> for Finds {
     ) -> bool {
         if let Command::Visit { .. } = command {
             node.handle_command(cx, command.clone());
-            let host = NodeId(cx.rng.below(self.0));
+            let host = NodeId::from(cx.rng.below(self.0));
             node.handle_peer(cx, host, PeerState::Up { incarnation: 0 });
             return false;
         }
@@ -166,8 +166,8 @@ struct Recorder {
 impl<P: Host> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, _: &mut Reply<P>) {
         match event {
-            Event::Joined if node.0 >= self.hosts => self.joined += 1,
-            Event::Outcome { outcomes, .. } if node.0 >= self.hosts => {
+            Event::Joined if node >= NodeId::from(self.hosts) => self.joined += 1,
+            Event::Outcome { outcomes, .. } if node >= NodeId::from(self.hosts) => {
                 self.outcomes += outcomes.len() as u64;
             }
             Event::Outcome { id, outcomes } => {
@@ -178,7 +178,7 @@ impl<P: Host> Observer<P> for Recorder {
     }
 
     fn after_call(&mut self, _: Instant, node: NodeId, protocol: &P, _: &mut Reply<P>) {
-        if node.0 < self.hosts {
+        if node < NodeId::from(self.hosts) {
             let addresses = protocol.overlay().addresses().count();
             self.addresses_max = self.addresses_max.max(addresses);
         }
@@ -217,7 +217,7 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         (0..hosts).flat_map(|node| (0..6).map(move |number| host_key(node, number))).collect();
     for node in 0..hosts {
         let operation = put((0..6).map(|number| host_key(node, number)), Duration::from_secs(600));
-        sim.command_at(at(5_000), NodeId(node), request(1, operation, Style::Recursive));
+        sim.command_at(at(5_000), NodeId::from(node), request(1, operation, Style::Recursive));
     }
     sim.run_until(at(8_000), &mut recorded);
     let client = |client: u32, _: NodeId, rng: &mut Rng| {
@@ -235,7 +235,8 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         }
         commands
     };
-    let held = |sim: &Sim<'_, _>| (0..hosts).map(|it| Held::of(sim.node(NodeId(it)))).collect();
+    let held =
+        |sim: &Sim<'_, _>| (0..hosts).map(|it| Held::of(sim.node(NodeId::from(it)))).collect();
     // The least that is under way at a time: something always is, for the table.
     let quiet = |sim: &mut Sim<'static, _>, recorded: &mut Recorder| -> Vec<Held> {
         let mut least: Vec<Held> = held(sim);
@@ -264,16 +265,16 @@ fn overlay_run(seed: u64) -> Result<[u64; 4], String> {
         return Err(format!("a host kept {} addresses", recorded.addresses_max));
     }
     for node in 0..hosts {
-        let stored = recorded.of_hosts.remove(&(NodeId(node), 1)).unwrap_or_default();
+        let stored = recorded.of_hosts.remove(&(NodeId::from(node), 1)).unwrap_or_default();
         if stored.len() != 6 || !stored.values().all(|it| matches!(it, Outcome::Stored { .. })) {
             return Err(format!("host {node} wrote {stored:?}"));
         }
         let command = request(2, Operation::Get(keys.clone()), Style::Recursive);
-        sim.command_at(sim.now(), NodeId(node), command);
+        sim.command_at(sim.now(), NodeId::from(node), command);
     }
     sim.run_until(sim.now() + Duration::from_secs(5), &mut recorded);
     for node in 0..hosts {
-        let found = recorded.of_hosts.remove(&(NodeId(node), 2)).unwrap_or_default();
+        let found = recorded.of_hosts.remove(&(NodeId::from(node), 2)).unwrap_or_default();
         for &key in &keys {
             let outcome = found.get(&key);
             let right = |value: &Payload| value.to_bytes()[..] == key.to_bytes().repeat(30);
@@ -317,7 +318,7 @@ fn supply() -> Supply {
     let mut rng = Rng::new(5, 9);
     let edges: Vec<_> = (0..VERTICES * 5).map(|edge| (edge / 5, rng.below(VERTICES))).collect();
     let owners = (0..VERTICES).map(|vertex| (vertex % SERVERS) as u16).collect();
-    let owners = Owners::new((0..SERVERS).map(NodeId).collect(), owners);
+    let owners = Owners::new((0..SERVERS).map(NodeId::from).collect(), owners);
     Supply {
         id: 77,
         graph: Arc::new(Graph::from_edges(VERTICES, edges).expect("edges lead to vertices")),
@@ -344,7 +345,7 @@ fn job(id: u64, seed: u64, sources: u32, walks: u32, steps: u32) -> walk::Comman
 }
 
 /// The honest client.
-const HONEST_CLIENT: NodeId = NodeId(SERVERS);
+const HONEST_CLIENT: NodeId = NodeId(SERVERS as u64);
 
 /// The events that clients got.
 #[derive(Default)]
@@ -387,7 +388,7 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
     config.network.link = LinkFaults { delay: Duration::from_micros(500), ..LinkFaults::default() };
     config.faults = FaultSupport::Any;
     let mut sim = Sim::new(config, Arc::new(()), |node| {
-        let server = match node.0 < SERVERS {
+        let server = match node < HONEST_CLIENT {
             true => Server::awaiting(walk::Config::default(), node),
             false => Server::client(walk::Config::default(), node),
         };
@@ -419,7 +420,7 @@ fn walk_run(seed: u64) -> Result<[u64; 3], String> {
     sim.run_until(gone_at + QUIET, &mut walked);
     run_job(&mut sim, &mut walked, 2)?;
     let held = |sim: &Sim<'_, Server>| -> Vec<(usize, usize, usize)> {
-        let servers = (0..SERVERS).map(|it| sim.node(NodeId(it)));
+        let servers = (0..SERVERS).map(|it| sim.node(NodeId::from(it)));
         servers.map(|it| (it.held(), it.leaving().count(), it.memory_bytes())).collect()
     };
     let before = held(&sim);

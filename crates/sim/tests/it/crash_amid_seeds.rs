@@ -100,8 +100,8 @@ fn mircc_seeds_keep_their_promises_where_crashes_come_in_a_call() {
         let mut scenario = mircc_swarm::Scenario::draw(seed);
         scenario.suite = "crash_amid_seeds mircc";
         // What a consumer fetches is gone if it crashes.
-        let mut nodes: Vec<NodeId> = (0..scenario.topology.nodes).map(NodeId).collect();
-        nodes.retain(|node| !scenario.topology.consumers.contains(&node.0));
+        let mut nodes: Vec<NodeId> = (0..scenario.topology.nodes).map(NodeId::from).collect();
+        nodes.retain(|node| !scenario.topology.consumers.contains(&(node.index() as u32)));
         let until = mircc_swarm::at(mircc_swarm::FAULTS_MS);
         add_crashes(seed, &mut scenario.faults, &nodes, until);
         let outcome = scenario.run()?;
@@ -112,7 +112,7 @@ fn mircc_seeds_keep_their_promises_where_crashes_come_in_a_call() {
 fn walk(seed: u64) -> Result<[u64; 2], String> {
     let mut scenario = walk_swarm::Scenario::draw(seed);
     scenario.suite = "crash_amid_seeds walk";
-    let nodes: Vec<NodeId> = (0..scenario.nodes()).map(NodeId).collect();
+    let nodes: Vec<NodeId> = (0..scenario.nodes()).map(NodeId::from).collect();
     let until = walk_swarm::at(walk_swarm::FAULTS_MS);
     add_crashes(seed, &mut scenario.faults, &nodes, until);
     let outcome = scenario.run()?;

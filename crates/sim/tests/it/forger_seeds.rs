@@ -66,7 +66,7 @@ fn group_seeds_keep_their_promises_beside_forgers() {
         let mut scenario = Scenario::draw(seed);
         scenario.suite = "forger_seeds group";
         scenario.strangers = 1 + rng.below(3);
-        let nodes: Vec<NodeId> = (0..scenario.nodes).map(NodeId).collect();
+        let nodes: Vec<NodeId> = (0..scenario.nodes).map(NodeId::from).collect();
         if nodes.len() >= 5 {
             let times = (at(2000), Instant::ZERO + FAULTS);
             lose_one(&mut rng, &mut scenario.acts, (scenario.nodes, &nodes), times);
@@ -122,7 +122,7 @@ fn overlay_seeds_keep_their_promises_beside_forgers() {
         scenario.suite = "forger_seeds overlay";
         scenario.strangers = 1 + rng.below(3);
         let first = scenario.writers.min(scenario.nodes - 1).max(1);
-        let nodes: Vec<NodeId> = (first..scenario.nodes).map(NodeId).collect();
+        let nodes: Vec<NodeId> = (first..scenario.nodes).map(NodeId::from).collect();
         if nodes.len() >= 3 {
             let times = (at(BEGIN), at(FAULTS));
             lose_one(&mut rng, &mut scenario.acts, (scenario.nodes, &nodes), times);
@@ -157,7 +157,7 @@ fn walk_seeds_keep_their_promises_beside_forgers() {
         scenario.strangers = forgers + 1;
         let lies = Lies::draw(&mut rng, [2_000, 5_000, 20_000], at(2 * FAULTS_MS));
         let mut known = scenario.known();
-        let gone = note_gone(&mut known, NodeId(scenario.nodes() + forgers));
+        let gone = note_gone(&mut known, NodeId::from(scenario.nodes() + forgers));
         let forgers = Forgers::new(scenario.nodes(), known, lies, gone);
         scenario.gate = forgers.gate();
         let make = |node, config, part| {
@@ -188,7 +188,7 @@ fn slingshot_seeds_keep_their_promises_beside_forgers() {
         let lies = Lies::draw(&mut rng, [500, 2_000, 20_000], at(2 * FAULTS_MS));
         let view = scenario.config.roster().id().0;
         let mut known = Known { view, groups: GROUPS, ..Known::default() };
-        let gone = note_gone(&mut known, NodeId(scenario.nodes() + forgers));
+        let gone = note_gone(&mut known, NodeId::from(scenario.nodes() + forgers));
         let forgers = Forgers::new(scenario.nodes(), known, lies, gone);
         scenario.gate = forgers.gate();
         let outcome =

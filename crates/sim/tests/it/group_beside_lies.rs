@@ -22,7 +22,7 @@ fn run(senders: u32, message_bytes: u32, strangers: u32) -> (u64, u64) {
     scenario.suite = "group_beside_lies";
     scenario.network.shape = Shape::Star;
     let (from, until) = (at(SENDING.0), at(SENDING.1));
-    let senders = (0..senders).map(NodeId).collect();
+    let senders = (0..senders).map(NodeId::from).collect();
     scenario.phases.push(Phase { from, until, senders, message_bytes });
     scenario.strangers = strangers;
     let lies = Lies { every: Duration::from_millis(1), until };

@@ -148,7 +148,7 @@ impl Sabotage {
             *group = Group::new(cx.shared);
             cx.outbox.sends.clear();
             group.handle_start(cx);
-            group.handle_command(cx, join(self.peers.iter().map(|node| node.0)));
+            group.handle_command(cx, join(self.peers.iter().map(|node| node.index() as u32)));
         }
         for event in &cx.outbox.events {
             if let Event::View(view) = event {
@@ -462,7 +462,7 @@ enum Who {
 
 impl Who {
     fn has(self, node: NodeId) -> bool {
-        self == Who::All || self == Who::One(node.0)
+        self == Who::All || self == Who::One(node.index() as u32)
     }
 }
 

@@ -34,7 +34,7 @@ fn survivors(sim: &Sim<'_, Group>, nodes: u32) -> Vec<NodeId> {
         let group = sim.node(node);
         sim.is_alive(node) && group.role() == Role::Member && group.has_primary()
     };
-    let primary: Vec<NodeId> = (0..nodes).map(NodeId).filter(is_primary).collect();
+    let primary: Vec<NodeId> = (0..nodes).map(NodeId::from).filter(is_primary).collect();
     let last = primary.iter().map(|&node| sim.node(node).view().id()).max();
     primary.into_iter().filter(|&node| Some(sim.node(node).view().id()) == last).collect()
 }
@@ -114,13 +114,13 @@ fn a_leader_that_hears_no_quorum_makes_way_for_others() {
     const NODES: u32 = 5;
     let mut scenario = Scenario::new(3, NODES);
     scenario.suite = "group_cut_seeds";
-    let all = || (0..NODES).map(NodeId);
+    let all = || (0..NODES).map(NodeId::from);
     let alone = |node| all().filter(move |&other| other != node).map(move |other| (other, node));
     // The oldest member is cut off, and the next one, which proposes then, hears the last one only:
     // by that it knows that all are there.
     let to_oldest = alone(NodeId(0));
     let from_oldest = alone(NodeId(0)).map(|(other, oldest)| (oldest, other));
-    let to_next = alone(NodeId(1)).filter(|(from, _)| from.0 != NODES - 1);
+    let to_next = alone(NodeId(1)).filter(|(from, _)| *from != NodeId::from(NODES - 1));
     let links = to_oldest.chain(from_oldest).chain(to_next).collect();
     let core = all().skip(2).collect();
     let cuts = Cuts { at: at(3000), links, core, is_partial: true };
@@ -140,8 +140,8 @@ fn three_of_four_go_on_whichever_links_the_fourth_lost() {
         let mut scenario = Scenario::new(seed, NODES).with_traffic(&mut Rng::new(seed, 1), 10);
         scenario.suite = "group_cut_seeds";
         let core: BTreeSet<NodeId> =
-            (0..NODES).filter(|&node| node != fourth).map(NodeId).collect();
-        let (mut links, fourth) = (BTreeSet::new(), NodeId(fourth));
+            (0..NODES).filter(|&node| node != fourth).map(NodeId::from).collect();
+        let (mut links, fourth) = (BTreeSet::new(), NodeId::from(fourth));
         for (place, &other) in core.iter().enumerate() {
             for (way, link) in [(other, fourth), (fourth, other)].into_iter().enumerate() {
                 if ways & 1 << (2 * place + way) != 0 {
@@ -149,7 +149,7 @@ fn three_of_four_go_on_whichever_links_the_fourth_lost() {
                 }
             }
         }
-        if (fourth.0 + ways).is_multiple_of(2) {
+        if (fourth.index() as u32 + ways).is_multiple_of(2) {
             let leaver = *core.last().expect("there are three");
             scenario.acts.push((at(4000), Act::Command(leaver, MembershipCommand::Leave.into())));
         }

@@ -97,9 +97,10 @@ impl Cut {
         scenario.network.link.delay = Duration::from_micros(u64::from(rng.below(2000)));
         scenario.network.link.jitter = Duration::from_micros(u64::from(rng.below(1000)));
         let cut_at = 3000 + u64::from(rng.below(3000));
-        let mut senders: Vec<NodeId> = (0..nodes).filter(|_| rng.chance(0.7)).map(NodeId).collect();
+        let mut senders: Vec<NodeId> =
+            (0..nodes).filter(|_| rng.chance(0.7)).map(NodeId::from).collect();
         if senders.is_empty() {
-            senders.push(NodeId(rng.below(nodes)));
+            senders.push(NodeId::from(rng.below(nodes)));
         }
         for &node in &senders {
             let every = 20 + u64::from(rng.below(30));
@@ -148,7 +149,7 @@ impl Cut {
             let group = sim.node(node);
             group.role() == Role::Member && group.has_primary()
         };
-        let primary: Vec<NodeId> = (0..nodes).map(NodeId).filter(stays).collect();
+        let primary: Vec<NodeId> = (0..nodes).map(NodeId::from).filter(stays).collect();
         // One that does not know yet that it was left out is in an older view.
         let last = primary.iter().map(|&node| sim.node(node).view().id()).max();
         let survivors: Vec<NodeId> =
@@ -277,8 +278,7 @@ fn four(until: u64) -> Scenario {
     let mut scenario = Scenario::new(1, 4);
     // One after the other, so that ranks are known.
     for node in 1..4 {
-        scenario.acts[node as usize] =
-            (at(300 * node), Act::Command(NodeId(node as u32), join([0])));
+        scenario.acts[node as usize] = (at(300 * node), Act::Command(NodeId(node), join([0])));
     }
     for node in (0..4).map(NodeId) {
         for (number, when) in (0..).zip((1500..until).step_by(40)) {

@@ -63,14 +63,17 @@ impl World {
                     *when = at(u64::from(rng.below(4000)));
                 }
                 // A rogue member alone would be no way in, nor back in.
-                *act = Act::Command(node, join((0..nodes).filter(|&other| other != node.0)));
+                *act = Act::Command(
+                    node,
+                    join((0..nodes).filter(|&other| NodeId::from(other) != node)),
+                );
             }
         }
         let count = u64::from(1 + rng.below(30));
         scenario = scenario.with_traffic(&mut rng, count);
         let from = 500 + u64::from(rng.below(3000));
         let until = at(from + 1000 + u64::from(rng.below(5000)));
-        let mut all: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let mut all: Vec<NodeId> = (0..nodes).map(NodeId::from).collect();
         let count = 1 + rng.below((nodes - 1) / 2);
         let rogues: Vec<NodeId> =
             (0..count).map(|_| all.remove(rng.below(all.len() as u32) as usize)).collect();
@@ -204,7 +207,7 @@ impl<P: Host> Observer<P> for Late {
         }
         self.delivered += 1;
         let bytes = payload.to_bytes();
-        let mut late = origin.0.to_be_bytes().to_vec();
+        let mut late = (origin.index() as u32).to_be_bytes().to_vec();
         late.extend_from_slice(&LATE.to_be_bytes());
         if bytes.starts_with(&late) {
             self.told.entry(node).or_default().insert(*origin);

@@ -219,7 +219,7 @@ fn hunt(
         let has_it = is_planted && (who == Who::All || node == NODE);
         let node_of = Wrapped::new(Group::new(config), has_it.then(|| Sabotage::new(bug)));
         match has_it && bug == Bug::FixedIncarnation {
-            true => node_of.with_incarnation(u64::from(node.0) + 1),
+            true => node_of.with_incarnation(node.0 + 1),
             false => node_of,
         }
     };

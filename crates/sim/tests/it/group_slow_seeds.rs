@@ -30,10 +30,10 @@ fn draw(seed: u64, longest: Duration) -> (Scenario, u64) {
     for node in 1..nodes {
         if rng.chance(0.5) {
             let when = at(1000 + u64::from(rng.below(8000)));
-            scenario.acts[node as usize] = (when, Act::Command(NodeId(node), join([0])));
+            scenario.acts[node as usize] = (when, Act::Command(NodeId::from(node), join([0])));
         }
     }
-    let slow = NodeId(rng.below(nodes));
+    let slow = NodeId::from(rng.below(nodes));
     let (mut when, mut pauses) = (500, 0);
     while when < 12_000 {
         let pause = 20 + u64::from(rng.below(longest.as_millis() as u32 - 20));

@@ -26,13 +26,16 @@ type Links = BTreeSet<(NodeId, NodeId)>;
 fn served(scenario: &Scenario, cut: &Links) -> BTreeSet<NodeId> {
     let topology = &scenario.topology;
     let works = |a: NodeId, b: NodeId| !cut.contains(&(a, b)) && !cut.contains(&(b, a));
-    let mut served: BTreeSet<NodeId> = topology.producers.iter().copied().map(NodeId).collect();
+    let mut served: BTreeSet<NodeId> =
+        topology.producers.iter().copied().map(NodeId::from).collect();
     loop {
         let leads = |&node: &NodeId| {
-            topology.next_hops(node.0).any(|next| works(node, next) && served.contains(&next))
+            topology
+                .next_hops(node.index() as u32)
+                .any(|next| works(node, next) && served.contains(&next))
         };
         let more: Vec<NodeId> = (0..topology.nodes)
-            .map(NodeId)
+            .map(NodeId::from)
             .filter(|node| !served.contains(node))
             .filter(leads)
             .collect();
@@ -52,7 +55,7 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     for _ in 0..1 + rng.below(3) {
         let edge =
             &scenario.topology.edges[rng.below(scenario.topology.edges.len() as u32) as usize];
-        let [one, other] = edge.ends.map(NodeId);
+        let [one, other] = edge.ends.map(NodeId::from);
         let direction = rng.below(3);
         if direction != 0 {
             cut.insert((one, other));
@@ -63,7 +66,7 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     }
     scenario.faults.extend(cut.iter().map(|&(from, to)| (when, Fault::Sever(from, to))));
     let served = served(&scenario, &cut);
-    let consumers = scenario.topology.consumers.iter().copied().map(NodeId);
+    let consumers = scenario.topology.consumers.iter().copied().map(NodeId::from);
     scenario.cut_off = consumers.clone().filter(|node| !served.contains(node)).collect();
     let whole = consumers.filter(|node| served.contains(node)).count() as u64;
     let cut_off = scenario.cut_off.len() as u64;

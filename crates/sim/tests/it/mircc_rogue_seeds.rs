@@ -59,7 +59,8 @@ impl World {
         scenario.suite = "mircc_rogue_seeds";
         scenario.link = LinkFaults::default();
         let nodes = scenario.topology.nodes;
-        let rogues: Vec<NodeId> = (0..1 + nodes / 8).map(|_| NodeId(rng.below(nodes))).collect();
+        let rogues: Vec<NodeId> =
+            (0..1 + nodes / 8).map(|_| NodeId::from(rng.below(nodes))).collect();
         let from = rng.below(FAULTS_MS / 2);
         let until = from + 500 + rng.below(FAULTS_MS);
         let conduct = Conduct::draw(&mut rng, at(from), at(until));
@@ -67,7 +68,7 @@ impl World {
         crashes.retain(|_| rng.chance(0.3));
         let names = (0..scenario.objects.len()).map(object_name).collect();
         let rogues = Rogues::new(rogues, Known { names, ..Known::default() }, conduct);
-        let consumers = scenario.topology.consumers.iter().map(|&node| NodeId(node));
+        let consumers = scenario.topology.consumers.iter().map(|&node| NodeId::from(node));
         let consumers: Vec<NodeId> = consumers.filter(|&node| !rogues.has(node)).collect();
         let segments: u64 = scenario.objects.iter().map(|&(segments, _)| segments).sum();
         if segments * consumers.len() as u64 <= SIGNED_MAX && rng.chance(0.5) {
@@ -103,7 +104,8 @@ impl World {
         config.codec = scenario.codec;
         config.faults = FaultSupport::Any;
         let make = |node: NodeId| {
-            let to: Vec<NodeId> = topology.faces(node.0).map(|(peer, _)| peer).collect();
+            let to: Vec<NodeId> =
+                topology.faces(node.index() as u32).map(|(peer, _)| peer).collect();
             let setup = setups[node.index()].clone();
             self.rogues.wrap_with(node, Forwarder::new(setup, &scenario.config), &to)
         };

@@ -26,7 +26,8 @@ fn seeds_hold_their_promises_beside_strangers_that_lie() {
         let strangers = Strangers::new(honest, Known { names, ..Known::default() }, lies);
         let (config, topology) = (&scenario.config, &scenario.topology);
         let make = |node: NodeId, setup| {
-            let to: Vec<NodeId> = topology.faces(node.0).map(|(peer, _)| peer).collect();
+            let to: Vec<NodeId> =
+                topology.faces(node.index() as u32).map(|(peer, _)| peer).collect();
             strangers.wrap_with(node, Forwarder::new(setup, config), &to)
         };
         let Outcome { totals, lies, .. } = scenario.run_with(make)?;

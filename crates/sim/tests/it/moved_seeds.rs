@@ -33,7 +33,7 @@ fn group_seeds_keep_their_promises_where_members_move() {
     let run = |seed| {
         let mut scenario = Scenario::draw(seed);
         scenario.suite = "moved_seeds group";
-        let nodes: Vec<NodeId> = (0..scenario.nodes).map(NodeId).collect();
+        let nodes: Vec<NodeId> = (0..scenario.nodes).map(NodeId::from).collect();
         let until = Instant::ZERO + FAULTS;
         let moves =
             Move::draw(&mut rng(seed), &nodes, (at(500), until), Duration::from_millis(500));
@@ -82,7 +82,7 @@ fn overlay_seeds_keep_their_promises_where_hosts_move() {
         scenario.suite = "moved_seeds overlay";
         // Writers keep to their numbers, and others join by the founder.
         let first = scenario.writers.min(scenario.nodes - 1).max(1);
-        let nodes: Vec<NodeId> = (first..scenario.nodes).map(NodeId).collect();
+        let nodes: Vec<NodeId> = (first..scenario.nodes).map(NodeId::from).collect();
         let times = (at(BEGIN), at(FAULTS));
         let moves = Move::draw(&mut rng(seed), &nodes, times, Duration::from_secs(7));
         let count = moves.len() as u64;

@@ -106,14 +106,14 @@ fn simulation(config: &Config, seed: u64, loss: f64) -> Sim<'static, Multicast> 
     sim.command_at(at(1), NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into());
     for node in 1..NODES {
         let join = MembershipCommand::Join { address: Bytes::new(), peers: vec![NodeId(0)] }.into();
-        sim.command_at(at(2), NodeId(node), join);
+        sim.command_at(at(2), NodeId::from(node), join);
     }
     for number in 0..1200 {
-        for node in (0..NODES).map(NodeId) {
+        for node in (0..NODES).map(NodeId::from) {
             let group = GroupId(0);
             let payload = Payload::from(packet(node));
             let command = slingshot::Command::Multicast { group, payload, ticket: number + 1 };
-            let when = at(2_000 + 10 * number) + Duration::from_micros(u64::from(node.0) * 1_600);
+            let when = at(2_000 + 10 * number) + Duration::from_micros(node.0 * 1_600);
             sim.command_at(when, node, Command::Slingshot(command));
         }
     }
@@ -159,7 +159,8 @@ fn a_member_that_crashes_is_heard_again_under_its_new_incarnation() {
             assert!(delivered > 800, "{receiver} of {sender}: {delivered}");
         }
     }
-    let lives = ledger.told.keys().filter(|(to, from, _)| (to.0, *from) == (0, victim)).count();
+    let lives =
+        ledger.told.keys().filter(|(to, from, _)| (*to, *from) == (NodeId(0), victim)).count();
     assert_eq!(lives, 2);
 }
 
@@ -175,12 +176,12 @@ fn a_member_that_was_cut_off_begins_anew() {
     sim.fault_at(at(8_000), Fault::Heal);
     sim.run_until(at(16_000), &mut ledger);
     assert_eq!(ledger.excluded, [victim]);
-    let lives = |receiver: u32, sender: NodeId| {
-        ledger.told.keys().filter(|(to, from, _)| (to.0, *from) == (receiver, sender)).count()
+    let lives = |receiver: NodeId, sender: NodeId| {
+        ledger.told.keys().filter(|(to, from, _)| (*to, *from) == (receiver, sender)).count()
     };
-    assert_eq!(lives(0, victim), 2, "the others know it as two");
+    assert_eq!(lives(NodeId(0), victim), 2, "the others know it as two");
     for other in (0..5).map(NodeId) {
-        assert_eq!(lives(victim.0, other), 1);
+        assert_eq!(lives(victim, other), 1);
         let (delivered, _) = ledger.between(victim, other);
         assert!(delivered > 600, "{delivered} of {other}");
         let (delivered, _) = ledger.between(other, victim);
@@ -209,5 +210,7 @@ fn a_member_that_has_left_delivers_nothing_and_may_not_send() {
 }
 
 fn pairs() -> impl Iterator<Item = (NodeId, NodeId)> {
-    (0..NODES).flat_map(|a| (0..NODES).map(move |b| (NodeId(a), NodeId(b)))).filter(|(a, b)| a != b)
+    (0..NODES)
+        .flat_map(|a| (0..NODES).map(move |b| (NodeId::from(a), NodeId::from(b))))
+        .filter(|(a, b)| a != b)
 }

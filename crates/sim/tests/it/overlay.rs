@@ -53,7 +53,7 @@ impl Run {
     fn new(config: Config, codec: Codec) -> Run {
         let (algorithm, space) = (config.algorithm(), config.space());
         let config = config.build().expect("within the ranges");
-        let oracle = Oracle::new(space, (0..NODES).map(NodeId));
+        let oracle = Oracle::new(space, (0..NODES).map(NodeId::from));
         let ring = oracle.clone();
         let mut sim_config = SimConfig::new(NODES as usize, 7);
         sim_config.codec = codec;
@@ -73,12 +73,12 @@ impl Run {
 
     fn request(&mut self, node: u32, id: u64, operation: Operation, style: Style) {
         let command = Command::Request { id, operation, style };
-        self.sim.command_at(self.sim.now(), NodeId(node), command);
+        self.sim.command_at(self.sim.now(), NodeId::from(node), command);
     }
 
     fn finish(&mut self) {
         self.sim.run_until(Instant::MAX, &mut self.recorded);
-        for node in (0..NODES).map(NodeId) {
+        for node in (0..NODES).map(NodeId::from) {
             assert_eq!(self.sim.node(node).in_flight(), 0, "{node}");
             assert_eq!(self.sim.node(node).requests_open(), 0, "{node}");
         }

@@ -109,9 +109,9 @@ impl Run<'_> {
         let puts: BTreeMap<Key, Outcome> = puts.into_values().flatten().collect();
         let stored = puts.values().filter(|recorded| is_stored(recorded)).count();
         // What a host that is cut off has written, others cannot know.
-        let writers = core.iter().filter(|node| node.0 < self.scenario.writers);
+        let writers = core.iter().filter(|node| **node < NodeId::from(self.scenario.writers));
         let core_keys: BTreeSet<Key> =
-            writers.flat_map(|node| overlay_swarm::keys_of(node.0)).collect();
+            writers.flat_map(|node| overlay_swarm::keys_of(node.index() as u32)).collect();
         let old: Vec<Key> = self.observers.0.keys().filter(|key| !puts.contains_key(key)).collect();
         let keys: Vec<Key> = puts.keys().copied().chain(old).collect();
         let gets = self.ask(FIRST + 1, &core, |_| Operation::Get(keys.clone()))?;

@@ -83,7 +83,7 @@ impl Run {
     }
 
     fn command(&mut self, when: Instant, host: u32, command: Command) {
-        self.sim.command_at(when, NodeId(host), command);
+        self.sim.command_at(when, NodeId::from(host), command);
     }
 
     fn until(&mut self, end: Instant) {
@@ -121,7 +121,7 @@ impl Run {
 
     /// Cuts these hosts off from all others.
     fn cut(&mut self, hosts: impl IntoIterator<Item = u32>) {
-        let part = hosts.into_iter().map(NodeId).collect();
+        let part = hosts.into_iter().map(NodeId::from).collect();
         self.sim.fault_at(self.sim.now(), Fault::Partition(vec![part]));
     }
 
@@ -322,7 +322,7 @@ mod each {
             let stored: Vec<Key> =
                 recorded.into_iter().filter(is_stored).map(|(key, _)| key).collect();
             let holds = |host: u32, key: Key, is_removed: bool| {
-                let held = run.sim.node(NodeId(host)).store()?.get(key, run.sim.now())?;
+                let held = run.sim.node(NodeId::from(host)).store()?.get(key, run.sim.now())?;
                 (held.value.is_none() == is_removed).then_some(())
             };
             let is_marked = |&&key: &&Key| {

@@ -77,10 +77,13 @@ impl World {
                 && rng.chance(0.2)
             {
                 *when = at(from + u64::from(rng.below((until - from) as u32)));
-                *act = Act::Command(node, join((0..nodes).filter(|&other| other != node.0)));
+                *act = Act::Command(
+                    node,
+                    join((0..nodes).filter(|&other| NodeId::from(other) != node)),
+                );
             }
         }
-        let mut honest: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let mut honest: Vec<NodeId> = (0..nodes).map(NodeId::from).collect();
         let count = 1 + rng.below(nodes / 5 + 1);
         let rogues: Vec<NodeId> =
             (0..count).map(|_| honest.remove(rng.below(honest.len() as u32) as usize)).collect();
@@ -163,7 +166,7 @@ impl World {
         sim.run_until(self.until + AGREE + WRITTEN + READ + HEALED, &mut recorded);
         let space = scenario.config.space();
         let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
-        let members = (0..scenario.nodes).map(NodeId).filter(is_member);
+        let members = (0..scenario.nodes).map(NodeId::from).filter(is_member);
         let oracle = Oracle::new(space, members);
         for &node in &self.honest {
             let router = sim.node(node).overlay().router();

@@ -35,7 +35,7 @@ impl Ledger {
     }
 
     fn sent_at(&self, sender: NodeId, number: u64) -> Instant {
-        let phase = self.every * sender.0 / self.nodes as u32;
+        let phase = self.every * sender.index() as u32 / self.nodes as u32;
         Instant::ZERO + phase + self.every * number as u32
     }
 
@@ -147,7 +147,7 @@ impl Setting {
             told: vec![false; nodes * nodes * judged.end as usize],
             judged,
         };
-        for node in (0..nodes as u32).map(NodeId) {
+        for node in (0..nodes as u64).map(NodeId) {
             for number in 0..packets {
                 let at = ledger.sent_at(node, number);
                 let group = GroupId((number % groups) as u32);
@@ -166,7 +166,7 @@ fn mean_ms(times: &[Duration]) -> f64 {
 }
 
 fn roster(nodes: u32) -> View {
-    View::roster((0..nodes).map(NodeId))
+    View::roster((0..nodes).map(NodeId::from))
 }
 
 fn published(nodes: u32, r: usize, c: usize) -> Config {

@@ -96,7 +96,7 @@ fn what_a_sender_multicasts_comes_from_others_where_its_link_is_cut() {
     for seed in 0..20 {
         let nodes = 4 + seed as u32 % 6;
         let pull = Pull { from: PullFrom::Holders, ..Pull::default() };
-        let config = Config::new(View::roster((0..nodes).map(NodeId)))
+        let config = Config::new(View::roster((0..nodes).map(NodeId::from)))
             .with_rate(Rate { r: 4, c: 2 })
             .with_pull(Some(pull))
             .with_flush_after(Some(Duration::from_millis(10)));
@@ -109,7 +109,7 @@ fn what_a_sender_multicasts_comes_from_others_where_its_link_is_cut() {
         sim.fault_at(at(0), Fault::Sever(NodeId(0), NodeId(1)));
         for number in 0..400 {
             let command = Command::multicast(Payload::Zeros(100));
-            sim.command_at(at(1 + number * 2), NodeId(number % nodes), command);
+            sim.command_at(at(1 + number * 2), NodeId::from(number % nodes), command);
         }
         let mut recorded = Recorder::default();
         sim.run_until(at(10_000), &mut recorded);

@@ -47,7 +47,7 @@ impl World {
         // Applications consume at once, and packets to several groups come at the same instant.
         let config = scenario.config.clone().with_unread_max(None);
         scenario.config = config.build().expect("as drawn");
-        let mut honest: Vec<NodeId> = (0..scenario.nodes()).map(NodeId).collect();
+        let mut honest: Vec<NodeId> = (0..scenario.nodes()).map(NodeId::from).collect();
         let count = 1 + rng.below(scenario.nodes() / 3);
         let rogues: Vec<NodeId> =
             (0..count).map(|_| honest.remove(rng.below(honest.len() as u32) as usize)).collect();
@@ -81,7 +81,7 @@ impl World {
         let make = |node| self.rogues.wrap(node, Slingshot::new(&scenario.config));
         let mut sim = Sim::new(config, Arc::new(scenario.config.clone()), make);
         let mut rng = Rng::new(scenario.seed, 0x3055);
-        for node in (0..scenario.nodes()).map(NodeId) {
+        for node in (0..scenario.nodes()).map(NodeId::from) {
             for group in self.groups_of(node) {
                 for _ in 0..EARLY {
                     let payload = Payload::Zeros(rng.below(400));
@@ -98,7 +98,7 @@ impl World {
             let link = self.network.link;
             sim.fault_at(at(self.until), Fault::Link { from: None, to: None, link });
         }
-        for node in (0..scenario.nodes()).map(NodeId).filter(|&node| self.rogues.has(node)) {
+        for node in (0..scenario.nodes()).map(NodeId::from).filter(|&node| self.rogues.has(node)) {
             if rng.chance(0.5) {
                 sim.fault_at(at(self.until), Fault::Crash(node));
             }
@@ -143,7 +143,7 @@ impl World {
 }
 
 fn late_payload(node: NodeId, group: GroupId, number: u32) -> Payload {
-    let words = [u32::MAX, node.0, group.0, number];
+    let words = [u32::MAX, node.index() as u32, group.0, number];
     Payload::from(words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>())
 }
 

@@ -38,7 +38,7 @@ impl Group {
     }
 
     fn roster(&self) -> View {
-        View::roster((0..self.members).map(NodeId))
+        View::roster((0..self.members).map(NodeId::from))
     }
 
     fn sent_at(&self, packet: u64) -> Instant {
@@ -61,7 +61,7 @@ impl Group {
         let shared = config.clone();
         let mut sim = Sim::new(sim_config, Arc::new(config), move |_| Slingshot::new(&shared));
         for packet in 0..packets {
-            let sender = NodeId((packet % u64::from(self.members)) as u32);
+            let sender = NodeId::from((packet % u64::from(self.members)) as u32);
             let (group, payload) = (GroupId(0), Payload::Zeros(self.packet_bytes));
             let command = Command::Multicast { group, payload, ticket: 0 };
             sim.command_at(self.sent_at(packet), sender, command);
@@ -115,7 +115,7 @@ impl Measured {
 impl Observer<Slingshot> for Measured {
     fn on_event(&mut self, at: Instant, _: NodeId, event: &Event, _: &mut Reply<Slingshot>) {
         let Event::Delivered { sender, seq, how, .. } = event else { return };
-        let packet = seq * u64::from(self.group.members) + u64::from(sender.0);
+        let packet = seq * u64::from(self.group.members) + sender.0;
         if !self.judged.contains(&packet) {
             return;
         }
@@ -241,7 +241,7 @@ impl Steered {
         let beside = 1.0 - (1.0 - other_loss.1) / (1.0 - group.loss);
         let fault = Fault::Link { from: None, to: None, link: link(Loss::Independent(beside)) };
         sim.fault_at(Instant::ZERO + Duration::from_secs(other_loss.0), fault);
-        let nodes = || (0..group.members).map(NodeId);
+        let nodes = || (0..group.members).map(NodeId::from);
         let mut rates: Vec<Rate> = nodes().map(|node| sim.node(node).rate()).collect();
         for second in 1..=seconds {
             let until = Instant::ZERO + Duration::from_secs(second);
@@ -266,8 +266,7 @@ impl Steered {
 
 impl Observer<Slingshot> for Steered {
     fn on_event(&mut self, at: Instant, _: NodeId, event: &Event, _: &mut Reply<Slingshot>) {
-        let number =
-            |sender: NodeId, seq: u64| seq * u64::from(self.group.members) + u64::from(sender.0);
+        let number = |sender: NodeId, seq: u64| seq * u64::from(self.group.members) + sender.0;
         match event {
             Event::Delivered { sender, seq, how, .. } => {
                 let packet = number(*sender, *seq);

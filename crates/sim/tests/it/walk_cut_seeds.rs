@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use paceline_check::cuts::Cuts;
 use paceline_check::{Tamper, Wrapped, seeds};
-use paceline_proto::core::{Context, Rng};
+use paceline_proto::core::{Context, NodeId, Rng};
 use paceline_proto::walk::{Event, Job, JobId, Kind, Length, QueueConfig, Server, Sources, Trail};
 use walk_swarm::draw::regenerates;
 use walk_swarm::{FAULTS_MS, Scenario, at, millis};
@@ -60,7 +60,8 @@ fn run(seed: u64) -> Result<[u64; 5], String> {
     }
     scenario.faults.extend(cuts.faults());
     let servers = scenario.servers;
-    let core: Vec<u16> = cuts.core.iter().filter(|n| n.0 < servers).map(|n| n.0 as u16).collect();
+    let core: Vec<u16> =
+        cuts.core.iter().filter(|n| **n < NodeId::from(servers)).map(|n| n.0 as u16).collect();
     // So that all walks that need a server that is cut off are given up within the run.
     for config in &mut scenario.configs {
         config.walk_time_max = config.walk_time_max.min(millis(500));

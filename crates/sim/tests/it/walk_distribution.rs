@@ -64,13 +64,13 @@ impl Run {
         let vertices = self.graph.vertices();
         let part = vertices / self.servers;
         let owners = (0..vertices).map(|vertex| (vertex / part) as u16).collect();
-        let owners = Owners::new((0..self.servers).map(NodeId).collect(), owners);
+        let owners = Owners::new((0..self.servers).map(NodeId::from).collect(), owners);
         let owners = Arc::new(owners.expect("equal parts"));
         let mut config = SimConfig::new(self.servers as usize, self.seed);
         config.network.link = self.link;
         let mut sim = Sim::new(config, Arc::new(()), |node| {
             let mut config = self.config;
-            if node.0 == self.servers - 1 {
+            if node == NodeId::from(self.servers - 1) {
                 config.service = config.service * 9 / 8;
             }
             Server::new(config, Part::new(node, self.graph.clone(), owners.clone()))
@@ -88,7 +88,7 @@ impl Run {
                 first: 0,
                 in_flight_max: usize::MAX,
             };
-            sim.command_at(Instant::ZERO, NodeId(node), Command::Run(Box::new(job)));
+            sim.command_at(Instant::ZERO, NodeId::from(node), Command::Run(Box::new(job)));
         }
         let mut seen = Seen::default();
         let until = Instant::ZERO + Duration::from_secs(10_000);

@@ -14,7 +14,7 @@ use paceline_proto::walk::{
 use paceline_sim::{Fault, FaultSupport, Observer, Reply, Sim, SimConfig};
 
 const SERVERS: u32 = 4;
-const CLIENT: NodeId = NodeId(SERVERS);
+const CLIENT: NodeId = NodeId(SERVERS as u64);
 const JOB: JobId = JobId(1);
 const PLAN: u64 = 77;
 
@@ -96,7 +96,7 @@ impl Client {
 
     fn supply(&self) -> Supply {
         let owners = (0..self.plan.vertices).map(|vertex| (vertex % SERVERS) as u16).collect();
-        let owners = Owners::new((0..SERVERS).map(NodeId).collect(), owners);
+        let owners = Owners::new((0..SERVERS).map(NodeId::from).collect(), owners);
         Supply {
             id: PLAN,
             graph: self.graph.clone(),

@@ -63,8 +63,8 @@ struct World {
 
 fn late_job(node: NodeId, vertices: u32) -> Job {
     Job {
-        id: JobId(LATE + u64::from(node.0)),
-        seed: LATE ^ u64::from(node.0),
+        id: JobId(LATE + node.0),
+        seed: LATE ^ node.0,
         kind: Kind::Uniform,
         length: Length::Steps(STEPS),
         sources: Sources::Range(0..vertices.min(SOURCES_MAX)),
@@ -102,7 +102,7 @@ impl World {
         }
         let from = rng.below(100);
         let until = from + 200 + rng.below(2_000);
-        let mut honest: Vec<NodeId> = (0..nodes).map(NodeId).collect();
+        let mut honest: Vec<NodeId> = (0..nodes).map(NodeId::from).collect();
         let count = 1 + rng.below((nodes / 2).max(1));
         let rogues: Vec<NodeId> =
             (0..count).map(|_| honest.remove(rng.below(honest.len() as u32) as usize)).collect();

@@ -294,7 +294,7 @@ impl GroupLedger {
         let is_next = sent.get(number) == Some(&content);
         let was_sent = is_next || sent.contains(&content);
         progress.next.insert(key, number.saturating_add(1));
-        let part = mix(mix(u64::from(origin.0) ^ mix(*incarnation)) ^ content);
+        let part = mix(mix(origin.0 ^ mix(*incarnation)) ^ content);
         progress.digest = progress.digest.wrapping_add(part);
         progress.messages += 1;
         if in_view != Some(*view) {

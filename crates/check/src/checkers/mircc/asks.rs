@@ -145,7 +145,7 @@ impl Asks {
 
     /// Interests for a name that wait for Data.
     fn open(&self, now: Instant, key: Key) -> u32 {
-        let asks = self.asks.range((key, NodeId(0))..=(key, NodeId(u32::MAX)));
+        let asks = self.asks.range((key, NodeId(0))..=(key, NodeId(u64::MAX)));
         let is_open = |ask: &Ask| {
             ask.open > 0 && !ask.is_answered && ask.expires_at > now && ask.bound.is_none()
         };
@@ -154,7 +154,7 @@ impl Asks {
 
     /// Data has arrived for the neighbours that asked; `bound` limits its stamp.
     pub(super) fn note_bound(&mut self, key: Key, bound: (u64, u64)) {
-        for (_, ask) in self.asks.range_mut((key, NodeId(0))..=(key, NodeId(u32::MAX))) {
+        for (_, ask) in self.asks.range_mut((key, NodeId(0))..=(key, NodeId(u64::MAX))) {
             let (primary, secondary) = ask.bound.unwrap_or((0, 0));
             ask.bound = Some((primary.max(bound.0), secondary.max(bound.1)));
         }

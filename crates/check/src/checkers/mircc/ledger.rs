@@ -139,7 +139,7 @@ impl MirccLedger {
         let at = sim.now();
         // Without events nothing changes however much time passes, and lifetimes do.
         let until = if sim.events_pending() == 0 { at + LIFETIME_MAX * 3 } else { at };
-        for node in (0..self.nodes.len() as u32).map(NodeId) {
+        for node in (0..self.nodes.len() as u64).map(NodeId) {
             if sim.is_alive(node)
                 && let Err(broken) = self.check_node(until, node, sim.node(node))
             {
@@ -150,7 +150,7 @@ impl MirccLedger {
             let what = format!("{} events are pending", sim.events_pending());
             self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
-        for node in (0..self.nodes.len() as u32).map(NodeId) {
+        for node in (0..self.nodes.len() as u64).map(NodeId) {
             if !sim.is_alive(node) {
                 continue;
             }

@@ -88,7 +88,7 @@ impl SlingshotLedger {
             self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
         let mut holes = 0;
-        for node in (0..self.lives.len() as u32).map(NodeId) {
+        for node in (0..self.lives.len() as u64).map(NodeId) {
             if self.rogues.contains(&node) || !sim.is_alive(node) {
                 continue;
             }

@@ -147,7 +147,7 @@ impl WalkLedger {
             let what = format!("{} events are pending", sim.events_pending());
             self.fail(at, NodeId(0), (Rule::Quiescence, what));
         }
-        for node in (0..self.nodes.len() as u32).map(NodeId) {
+        for node in (0..self.nodes.len() as u64).map(NodeId) {
             let (seen, held) = (self.nodes[node.index()].held(), sim.node(node).server().held());
             if sim.is_alive(node) && (seen, held) != (0, 0) {
                 self.fail(

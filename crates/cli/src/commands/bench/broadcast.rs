@@ -143,7 +143,7 @@ fn describe(row: &BenchRow) -> String {
     let limit = limit.map_or("not shaped".to_owned(), |(limit, share)| {
         format!("{} ({} % of it)", number(limit), number(share * 100.0))
     });
-    let starved: Vec<String> = row.starved.iter().map(u32::to_string).collect();
+    let starved: Vec<String> = row.starved.iter().map(u64::to_string).collect();
     let starved = if starved.is_empty() { "none".to_owned() } else { starved.join(", ") };
     let rows = [
         ["received, own included", &number(row.mb_per_node_per_s), "MB/node/s"],

@@ -81,7 +81,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-type Age = (u64, u32);
+type Age = (u64, u64);
 type Newest = (Age, Option<(Bytes, Bytes)>);
 
 /// Prints a key and its value: a line of CSV, or a JSON document.

@@ -133,7 +133,7 @@ impl Tally {
 
 #[derive(Serialize)]
 struct Line<'a> {
-    sender: u32,
+    sender: u64,
     seq: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
@@ -146,7 +146,7 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct LostLine {
-    sender: u32,
+    sender: u64,
     lost_from: u64,
     lost_to: u64,
 }

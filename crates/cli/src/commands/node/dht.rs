@@ -149,7 +149,7 @@ pub fn host(
 /// A payload that was sent to keys of this host.
 #[derive(Serialize)]
 struct Delivered<'a> {
-    origin: u32,
+    origin: u64,
     keys: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'a str>,

@@ -179,7 +179,7 @@ impl Running {
     pub fn send(&self, to: u32, lane: Lane, number: u64, payload: impl Into<Payload>) {
         let payload = payload.into();
         let message = TestMessage { lane, number, payload };
-        self.order(Order::Send(NodeId(to), message));
+        self.order(Order::Send(NodeId::from(to), message));
     }
 
     pub async fn next(&mut self) -> Report {
@@ -230,7 +230,7 @@ impl Running {
 }
 
 pub fn config(node: u32) -> NodeConfig {
-    NodeConfig::new("test", NodeId(node)).with_seed(7)
+    NodeConfig::new("test", NodeId::from(node)).with_seed(7)
 }
 
 pub fn bind(config: NodeConfig) -> Bound {

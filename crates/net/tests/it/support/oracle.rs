@@ -163,7 +163,7 @@ impl Running {
 
     /// Asks, and says who answered what.
     pub async fn ask(&mut self, to: u32, number: u32) -> (NodeId, u32) {
-        self.order(Order::Ask(NodeId(to), number));
+        self.order(Order::Ask(NodeId::from(to), number));
         let (from, number, _) = self.answer().await;
         (from, number)
     }

@@ -6,7 +6,9 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use paceline_net::Roster;
-use paceline_net::record::{ClusterTag, HEADER_BYTES, Header, Kind, SESSION_BYTES, Session};
+use paceline_net::record::{
+    ClusterTag, HEADER_BYTES, Header, Kind, LENGTH_BYTES, SESSION_BYTES, ServiceNumber, Session,
+};
 use paceline_proto::core::NodeId;
 
 use super::{PATIENCE, Running, bind, config, start};
@@ -21,23 +23,24 @@ pub fn open_node() -> Running {
 /// A node that the test plays.
 pub struct Stranger {
     pub socket: UdpSocket,
-    pub id: u32,
+    pub id: u64,
     pub session: Session,
     /// The verification tag that it was told.
     pub tag: Cell<u32>,
 }
 
 impl Stranger {
-    pub fn new(id: u32, start_ms: u64) -> Stranger {
+    pub fn new(id: u64, start_ms: u64) -> Stranger {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        let session = Session::new(start_ms, u64::from(id) + 1);
+        let session = Session::new(start_ms, id + 1);
         Stranger { socket, id, session, tag: Cell::default() }
     }
 
     fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let header = Header {
             kind,
+            service: ServiceNumber::default(),
             cluster: ClusterTag::of("test"),
             sender: NodeId(self.id),
             session: self.session.tag() ^ tag,
@@ -60,13 +63,15 @@ impl Stranger {
         stream.set_read_timeout(Some(PATIENCE))?;
         let hello = self.record(Kind::Hello, self.tag.get(), 0, self.session.as_bytes());
         stream.write_all(&framed(&hello))?;
-        stream.read_exact(&mut [0; 44])?;
+        stream.read_exact(&mut [0; LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES])?;
         Ok(stream)
     }
 
     /// Answers the Hello of a node that has dialled.
     pub fn answers_hello(&self, stream: &mut TcpStream) {
-        stream.read_exact(&mut [0; 44]).expect("its Hello");
+        stream
+            .read_exact(&mut [0; LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES])
+            .expect("its Hello");
         let hello = self.record(Kind::Hello, 0, 0, self.session.as_bytes());
         stream.write_all(&framed(&hello)).expect("taken");
     }
@@ -165,6 +170,7 @@ impl Stranger {
         let tag = {
             let header = Header {
                 kind,
+                service: ServiceNumber::default(),
                 cluster: ClusterTag::of("test"),
                 sender: NodeId(0),
                 session: 0,

@@ -8,7 +8,7 @@ use paceline::{DhtBuilder, Host, NodeId};
 
 /// A host of a table that looks after repair more often, so that tests need not wait for it.
 pub fn builder(id: u32) -> DhtBuilder {
-    let host = Host::builder("test").id(NodeId(id)).start().unwrap();
+    let host = Host::builder("test").id(NodeId::from(id)).start().unwrap();
     host.dht("table").with_overlay(|config| {
         config
             .with_upkeep_every(Some(Duration::from_millis(200)))

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
 use paceline::NodeId;
-use paceline::net::record::{ClusterTag, HEADER_BYTES, Header, Kind, SESSION_BYTES, Session};
+use paceline::net::record::{
+    ClusterTag, HEADER_BYTES, Header, Kind, LENGTH_BYTES, SESSION_BYTES, ServiceNumber, Session,
+};
 use paceline::proto::core::Wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -24,8 +26,8 @@ pub fn encoded(message: &impl Wire) -> Vec<u8> {
 pub struct Stranger {
     pub udp: UdpSocket,
     pub tcp: TcpListener,
-    pub cluster: String,
-    pub id: u32,
+    pub service: ServiceNumber,
+    pub id: u64,
     pub session: Session,
     /// The verification tags that it was told, by address.
     pub tags: Mutex<BTreeMap<SocketAddr, u32>>,
@@ -33,21 +35,22 @@ pub struct Stranger {
     pub sessions: Mutex<BTreeMap<SocketAddr, Session>>,
 }
 
+/// The cluster of all hosts.
+const CLUSTER: &str = "test";
 /// The nonce of its questions.
 const NONCE: &[u8; 8] = b"a nonce!";
 
 impl Stranger {
-    pub fn new(cluster: &str, id: u32) -> Stranger {
+    pub fn new(service: ServiceNumber, id: u64) -> Stranger {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let session = Session::new(since_1970.as_millis() as u64, u64::from(id) + 1);
+        let session = Session::new(since_1970.as_millis() as u64, id + 1);
         for _ in 0..64 {
             let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
             if let Ok(udp) = UdpSocket::bind(tcp.local_addr().unwrap()) {
                 tcp.set_nonblocking(true).unwrap();
                 udp.set_nonblocking(true).unwrap();
                 let (tags, sessions) = (Mutex::default(), Mutex::default());
-                let cluster = cluster.to_owned();
-                return Stranger { udp, tcp, cluster, id, session, tags, sessions };
+                return Stranger { udp, tcp, service, id, session, tags, sessions };
             }
         }
         panic!("no port is free for both");
@@ -61,7 +64,7 @@ impl Stranger {
     pub fn say_in(
         &self,
         session: Session,
-        id: u32,
+        id: u64,
         to: SocketAddr,
         kind: Kind,
         body: &[u8],
@@ -74,7 +77,8 @@ impl Stranger {
         };
         let header = Header {
             kind,
-            cluster: ClusterTag::of(&self.cluster),
+            service: self.service,
+            cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(id),
             session: session.tag() ^ tag,
             sequence: 0,
@@ -85,7 +89,7 @@ impl Stranger {
     }
 
     /// Sends a record under this id; returns its length.
-    pub fn say_as(&self, id: u32, to: SocketAddr, kind: Kind, body: &[u8]) -> usize {
+    pub fn say_as(&self, id: u64, to: SocketAddr, kind: Kind, body: &[u8]) -> usize {
         self.say_in(self.session, id, to, kind, body)
     }
 
@@ -150,7 +154,8 @@ impl Stranger {
         let tag = self.tags.lock().unwrap().get(&to).copied().unwrap_or_default();
         let header = Header {
             kind: Kind::Hello,
-            cluster: ClusterTag::of(&self.cluster),
+            service: self.service,
+            cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(self.id),
             session: self.session.tag() ^ tag,
             sequence: 0,
@@ -159,7 +164,7 @@ impl Stranger {
         let mut stream = tokio::net::TcpStream::connect(to).await.unwrap();
         let length = (record.len() as u32).to_be_bytes();
         stream.write_all(&[&length[..], &record].concat()).await.unwrap();
-        stream.read_exact(&mut [0; 44]).await.is_ok()
+        stream.read_exact(&mut [0; LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES]).await.is_ok()
     }
 
     /// Says hello, proves to be where it is, and asks who the node is.

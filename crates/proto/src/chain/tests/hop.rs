@@ -113,8 +113,8 @@ fn own_blocks_wait_while_the_hop_is_down() {
 fn a_hop_is_due_while_the_driver_takes_no_own_message_for_it() {
     let mut bench = Bench::new(3, 0);
     let progress = |bench: &Bench, peer: u32| {
-        let backlog = bench.backlog.backlog_bytes(NodeId(peer));
-        bench.chain.hop_progress(&bench.config, NodeId(peer), backlog)
+        let backlog = bench.backlog.backlog_bytes(NodeId::from(peer));
+        bench.chain.hop_progress(&bench.config, NodeId::from(peer), backlog)
     };
     bench.backlog.0.insert(NodeId(1), 500);
     assert_eq!(progress(&bench, 1), None, "nothing waits");

@@ -41,7 +41,7 @@ struct Bench {
 
 /// Blocks of ten bytes, a window of four.
 fn config(members: u32) -> Config {
-    Config::new(View::roster((0..members).map(NodeId)))
+    Config::new(View::roster((0..members).map(NodeId::from)))
         .with_block_bytes_max(10)
         .with_message_bytes_max(50)
         .with_window_blocks(4)
@@ -61,7 +61,7 @@ impl Bench {
     fn with(config: Config, node: u32) -> Bench {
         let config = config.build().expect("within the ranges");
         let mut bench = Bench {
-            node: NodeId(node),
+            node: NodeId::from(node),
             chain: Chain::new(&config),
             config,
             outbox: Outbox::default(),
@@ -90,7 +90,7 @@ impl Bench {
     }
 
     fn message(&mut self, from: u32, message: Message) {
-        self.call(|chain, cx| chain.handle_message(cx, NodeId(from), message));
+        self.call(|chain, cx| chain.handle_message(cx, NodeId::from(from), message));
     }
 
     fn broadcast(&mut self, bytes: u32) {
@@ -99,12 +99,12 @@ impl Bench {
     }
 
     fn consume(&mut self, origin: u32, end: u64) {
-        let command = Command::Consumed { origin: NodeId(origin), end };
+        let command = Command::Consumed { origin: NodeId::from(origin), end };
         self.call(|chain, cx| chain.handle_command(cx, command));
     }
 
     fn peer(&mut self, peer: u32, state: PeerState) {
-        self.call(|chain, cx| chain.handle_peer(cx, NodeId(peer), state));
+        self.call(|chain, cx| chain.handle_peer(cx, NodeId::from(peer), state));
     }
 
     /// The acknowledgement of a member for this member's blocks.
@@ -152,7 +152,7 @@ impl Bench {
     }
 
     /// Messages delivered since the last call: origin, first block, bytes.
-    fn delivered(&mut self) -> Vec<(u32, u64, usize)> {
+    fn delivered(&mut self) -> Vec<(u64, u64, usize)> {
         let delivered = self.outbox.events.drain(..).map(|event| match event {
             Event::Delivered { origin, seq, payload, .. } => (origin.0, seq, payload.len()),
             Event::Rejected { reason } => panic!("{reason}"),

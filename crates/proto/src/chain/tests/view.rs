@@ -4,7 +4,8 @@ use super::*;
 use crate::core::Member;
 
 fn view(id: u64, nodes: &[u32]) -> Arc<View> {
-    let members = nodes.iter().map(|&n| Member { node: NodeId(n), incarnation: u64::from(n) + 1 });
+    let members =
+        nodes.iter().map(|&n| Member { node: NodeId::from(n), incarnation: u64::from(n) + 1 });
     Arc::new(View::new(ViewId(id), members))
 }
 
@@ -15,13 +16,13 @@ fn a_member_without_a_view_sends_to_each_and_with_one_to_its_successor() {
     bench.chain = Chain::new(&config);
     bench.call(|chain, cx| chain.handle_start(cx));
     bench.broadcast(5);
-    let to: Vec<u32> = bench.outbox.sends.iter().map(|send| send.to.0).collect();
+    let to: Vec<u64> = bench.outbox.sends.iter().map(|send| send.to.0).collect();
     assert_eq!(to, [2, 3, 0]);
     bench.outbox.sends.clear();
     let roster = config.roster().clone();
     bench.call(|chain, cx| chain.handle_view(cx, &roster));
     bench.broadcast(5);
-    let to: Vec<u32> = bench.outbox.sends.iter().map(|send| send.to.0).collect();
+    let to: Vec<u64> = bench.outbox.sends.iter().map(|send| send.to.0).collect();
     assert_eq!(to, [2]);
 }
 
@@ -96,7 +97,7 @@ fn a_flushed_block_a_window_ahead_is_refused_and_costs_no_memory() {
 fn known_view(id: u64) -> Arc<View> {
     let incarnations = [INCARNATION, 101, 102];
     let members = (0u32..).zip(incarnations);
-    let members = members.map(|(n, incarnation)| Member { node: NodeId(n), incarnation });
+    let members = members.map(|(n, incarnation)| Member { node: NodeId::from(n), incarnation });
     Arc::new(View::new(ViewId(id), members))
 }
 

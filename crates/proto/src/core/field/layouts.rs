@@ -89,7 +89,7 @@ number! {
     u16: u16 = take_u16, put_u16, |number| number, u16::from;
     u32: u32 = take_u32, put_u32, |number| number, u32::from;
     u64: u64 = take_u64, put_u64, |number| number, u64::from;
-    NodeId: u32 = take_u32, put_u32, |node| node.0, NodeId;
+    NodeId: u64 = take_u64, put_u64, |node| node.0, NodeId;
     GroupId: u32 = take_u32, put_u32, |group| group.0, GroupId;
     ViewId: u64 = take_u64, put_u64, |view| view.0, ViewId;
 }

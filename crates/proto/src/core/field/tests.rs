@@ -167,10 +167,10 @@ fn fields_follow_their_tag_in_the_order_of_the_declaration() {
     let golden = [
         (Note::Nothing, "01"),
         (Note::Block(block), "02 00000001 0002 0003 00000000 7879"),
-        (members(), "03 0000000000000002 01 0001 00000003 02 6162"),
+        (members(), "03 0000000000000002 01 0001 0000000000000003 02 6162"),
         (Note::Refused { refusal: None }, "04 00"),
         (Note::Refused { refusal: Some(Refusal::Full) }, "04 01 00"),
-        (Note::Refused { refusal: Some(taken) }, "04 01 07 00000005 0000000000000006"),
+        (Note::Refused { refusal: Some(taken) }, "04 01 07 0000000000000005 0000000000000006"),
         (Note::Other(Bytes::from_static(&[8, 9])), "05 0809"),
         (late([Some("ab"), None, Some("c")]), "07 0003 00000002 ffffffff 00000001 02 7879 6162 63"),
         (late([None, Some("ab"), Some("")]), "07 0003 ffffffff 00000002 00000000 02 7879 6162"),
@@ -201,8 +201,8 @@ fn each_bad_field_has_its_error() {
     assert_eq!(members(&[2]), out_of_range("last", 2));
     assert_eq!(members(&[1, 0, 0]), out_of_range("count", 0));
     assert_eq!(members(&[1, 0, 4]), out_of_range("count", 4));
-    assert_eq!(members(&[1, 0, 2, 0, 0]), DecodeError::Truncated { need: 10, have: 2 });
-    assert_eq!(members(&[1, 0, 1, 0, 0, 0, 1, 5]), out_of_range("members", 5));
+    assert_eq!(members(&[1, 0, 2, 0, 0]), DecodeError::Truncated { need: 18, have: 2 });
+    assert_eq!(members(&[1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 5]), out_of_range("members", 5));
     assert_eq!(note(&[7, 0, 1, 0, 0, 0, 4]), out_of_range("bytes", 4));
     assert_eq!(note(&[7, 0, 0, 1]), out_of_range("to", 1));
     let values = [7, 0, 1, 0, 0, 0, 3, 2, 8, 9, 1, 2];
@@ -234,7 +234,7 @@ const TABLE: &str = "
 | 1 | `Nothing` | | 1 |
 | 2 | `Block` | the block above | 13 and more |
 | 3 | `Members` | view 8, last 1, count 2, \
-    members (members 4, members length 1, members) each | 17 |
+    members (members 8, members length 1, members) each | 21 |
 | 7 | `Late` | count 2, bytes length 4 each, to length 1, to, values of values | 6 |
 | 6 | `Sums` | checksum 4, first 4, last 4, checksum 4 | 17 |
 ";

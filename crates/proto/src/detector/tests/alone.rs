@@ -4,7 +4,7 @@ use foca::{Header, Message, State};
 
 use super::*;
 use crate::detector::identity::Identity;
-use crate::detector::packet::{Claim, Packet};
+use crate::detector::packet::{Claim, Ends, Packet};
 
 /// Member 0, which watches some that never answer.
 struct Alone {
@@ -48,13 +48,14 @@ impl Alone {
         let header = Header { src, src_incarnation: 0, dst, message };
         let bytes = Packet::Gossip { header, claims }.encode();
         let Alone { detector, out, now } = self;
-        detector.receive(*now, NodeId(from), &bytes, out).expect("it is well-formed");
+        detector.receive(*now, NodeId::from(from), &bytes, out).expect("it is well-formed");
     }
 
     /// The datagrams since the last time that went to this node.
     fn sent_to(&mut self, node: u32) -> Vec<Packet> {
-        let sends = self.out.sends.drain(..).filter(|(to, _)| *to == NodeId(node));
-        sends.map(|(_, bytes)| Packet::decode(&bytes).expect("we sent it")).collect()
+        let sends = self.out.sends.drain(..).filter(|(to, _)| *to == NodeId::from(node));
+        let ends = Ends { from: NodeId(0), to: NodeId::from(node) };
+        sends.map(|(_, bytes)| Packet::decode(&bytes, ends).expect("we sent it")).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::core::{Instant, Member, NodeId, Rng};
 use bytes::Bytes;
 
 /// UDP and IP headers and the record header, bytes a datagram.
-const HEADERS_BYTES: u64 = 28 + 24;
+const HEADERS_BYTES: u64 = 28 + 32;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -109,7 +109,8 @@ impl Net {
         for change in served.output.changes.drain(..) {
             let Member { node: of, incarnation } = change.member;
             let health = change.health;
-            let finding = Finding { at: self.now, by: node, of: of.0, incarnation, health };
+            let finding =
+                Finding { at: self.now, by: node, of: of.index() as u32, incarnation, health };
             self.findings.push(finding);
         }
         let sends: Vec<_> = served.output.sends.drain(..).collect();
@@ -118,8 +119,9 @@ impl Net {
             self.nodes[node as usize].bytes += HEADERS_BYTES + bytes.len() as u64;
             let is_lost = self.rng.chance(self.loss);
             let delay = Duration::from_nanos(u64::from(100_000 + self.rng.below(900_000)));
-            if !is_lost && !self.is_cut(node, to.0) {
-                self.in_flight.insert((self.now + delay, self.sent), (node, to.0, bytes));
+            if !is_lost && !self.is_cut(node, to.index() as u32) {
+                self.in_flight
+                    .insert((self.now + delay, self.sent), (node, to.index() as u32, bytes));
                 self.sent += 1;
             }
         }
@@ -179,9 +181,9 @@ impl Net {
         }
         node.bytes += HEADERS_BYTES + bytes.len() as u64;
         if self.served_at(to, self.now) > self.now {
-            self.nodes[to as usize].waiting.push((NodeId(from), bytes));
+            self.nodes[to as usize].waiting.push((NodeId::from(from), bytes));
         } else {
-            self.deliver(to, NodeId(from), &bytes);
+            self.deliver(to, NodeId::from(from), &bytes);
         }
     }
 
@@ -208,7 +210,7 @@ impl Net {
 
     /// One node's view of another's state.
     fn health(&self, by: u32, of: u32) -> Health {
-        let health = self.nodes[by as usize].detector.health(NodeId(of));
+        let health = self.nodes[by as usize].detector.health(NodeId::from(of));
         health.expect("it is watched")
     }
 
@@ -251,5 +253,5 @@ impl Net {
 
 /// Member `node` in its first incarnation.
 fn member(node: u32) -> Member {
-    Member { node: NodeId(node), incarnation: 1000 + u64::from(node) }
+    Member { node: NodeId::from(node), incarnation: 1000 + u64::from(node) }
 }

@@ -3,9 +3,12 @@
 use foca::{Header, Message, State};
 
 use super::*;
-use crate::core::{DecodeError, View};
+use crate::core::{DecodeError, NodeId, View};
 use crate::detector::identity::Identity;
-use crate::detector::packet::{Claim, Packet};
+use crate::detector::packet::{Claim, Ends, Packet};
+
+/// From node 1 to node 2.
+const ENDS: Ends = Ends { from: NodeId(1), to: NodeId(2) };
 
 fn identity(node: u32, generation: u32) -> Identity {
     Identity { member: member(node), generation }
@@ -40,12 +43,12 @@ fn every_datagram_reads_back_and_no_other_length_does() {
     ];
     for packet in gossip.into_iter().chain(direct) {
         let bytes = packet.encode();
-        assert_eq!(Packet::decode(&bytes).as_ref(), Ok(&packet));
+        assert_eq!(Packet::decode(&bytes, ENDS).as_ref(), Ok(&packet));
         for len in 0..bytes.len() {
-            assert!(Packet::decode(&bytes[..len]).is_err(), "{packet:?} at {len}");
+            assert!(Packet::decode(&bytes[..len], ENDS).is_err(), "{packet:?} at {len}");
         }
         let longer = [&bytes[..], &[0]].concat();
-        assert_eq!(Packet::decode(&longer), Err(DecodeError::Trailing(1)));
+        assert_eq!(Packet::decode(&longer, ENDS), Err(DecodeError::Trailing(1)));
     }
 }
 
@@ -62,12 +65,12 @@ fn the_wire_form_is_what_it_was() {
         Packet::Gossip { header, claims }.encode().iter().map(|b| format!("{b:02x}")).collect();
     let expected = concat!(
         "00",
-        "0000000100000000000003e902",
+        "00000000000003e902",
         "0003",
-        "0000000400000000000003ecac02",
+        "00000000000003ecac02",
         "0006",
         "0001",
-        "0000000700000000000003ef08",
+        "000000000000000700000000000003ef08",
         "000901",
     );
     assert_eq!(hex, expected);
@@ -82,12 +85,12 @@ fn a_generation_has_one_form_and_fits_32_bits() {
         let (dst, message) = (identity(2, 0), Message::Announce);
         let header = Header { src, src_incarnation: 0, dst, message };
         let packet = Packet::Gossip { header, claims: Vec::new() };
-        assert_eq!(Packet::decode(&packet.encode()), Ok(packet));
+        assert_eq!(Packet::decode(&packet.encode(), ENDS), Ok(packet));
     }
-    // The source's generation is the 14th byte: zero in two bytes, and more than 32 bits.
+    // The source's generation is the 10th byte: zero in two bytes, and more than 32 bits.
     for generation in [&[0x80, 0][..], &[0xff, 0xff, 0xff, 0xff, 0x10], &[0xff; 5]] {
-        let bytes = [&[0; 13], generation, &[0; 15], &[6]].concat();
-        let result = Packet::decode(&bytes);
+        let bytes = [&[0; 9], generation, &[0; 11], &[6]].concat();
+        let result = Packet::decode(&bytes, ENDS);
         let is_it = matches!(result, Err(DecodeError::OutOfRange { field: "generation", .. }));
         assert!(is_it, "{result:?}");
     }

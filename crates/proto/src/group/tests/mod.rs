@@ -21,7 +21,7 @@ use crate::detector;
 
 fn contact(node: u32, address: &'static str) -> Contact {
     Contact {
-        member: Member { node: NodeId(node), incarnation: u64::from(node) << 40 },
+        member: Member { node: NodeId::from(node), incarnation: u64::from(node) << 40 },
         token: u64::from(node) << 20,
         address: Bytes::from_static(address.as_bytes()),
     }
@@ -52,7 +52,7 @@ fn direct() -> Direct {
 }
 
 fn ballot(round: u32, proposer: u32) -> Ballot {
-    Ballot { round, proposer: NodeId(proposer) }
+    Ballot { round, proposer: NodeId::from(proposer) }
 }
 
 /// One message of each kind, and its first bytes.
@@ -83,17 +83,20 @@ fn messages() -> Vec<(Message, &'static [u8])> {
             &[0, 3, 0, 0, 0, 0, 0, 0, 0, 5],
         ),
         (Message::Detector(Bytes::from_static(b"swim")), &[1, b's']),
-        (Message::Join(contact(2, "a:1")), &[2, 0, 0, 0, 2]),
+        (Message::Join(contact(2, "a:1")), &[2, 0, 0, 0, 0, 0, 0, 0, 2]),
         (Message::Refused { token: 7, refusal: Refusal::IdInUse }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 0]),
         (Message::Refused { token: 7, refusal: Refusal::Full }, &[3, 0, 0, 0, 0, 0, 0, 0, 7, 1]),
         (
             Message::Refused { token: 7, refusal: Refusal::LinkDead { peer: NodeId(9) } },
-            &[3, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0, 0, 0, 9],
+            &[3, 0, 0, 0, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 9],
         ),
         (Message::Leave { view, incarnation: 9 }, &[4, 0, 0, 0, 0, 0, 0, 0, 5]),
         (
             Message::Prepare { view, digest, ballot },
-            &[5, 0, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 3, 0, 0, 0, 7],
+            &[
+                5, 0, 0, 0, 0, 0, 0, 0, 5, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
+                7,
+            ],
         ),
         (Message::Promise { view, digest, ballot, accepted, received: received.clone() }, &[6]),
         (Message::Promise { view, digest, ballot, accepted: None, received }, &[6]),
@@ -148,10 +151,10 @@ fn a_message_that_was_cut_short_or_goes_on_is_refused() {
 
 #[test]
 fn counts_that_promise_more_than_there_is_cost_no_memory() {
-    let install = [10, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 7];
+    let install = [10, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7];
     for (count, expected) in [
         ([0xff, 0xff], DecodeError::OutOfRange { field: "count", value: 0xffff }),
-        ([4, 0], DecodeError::Truncated { need: 1024 * 21, have: 0 }),
+        ([4, 0], DecodeError::Truncated { need: 1024 * 25, have: 0 }),
     ] {
         let bytes = Bytes::from([&install[..], &count].concat());
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));

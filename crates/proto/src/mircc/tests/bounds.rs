@@ -201,7 +201,7 @@ fn other_neighbours_do_not_wait_behind_a_deprioritized_one() {
     let left: Vec<u32> = left.iter().filter(|(to, _)| *to == 2).map(|(_, p)| nonce(p)).collect();
     assert_eq!(left, [0, 100, 101, 1, 2, 3, 4, 5, 6]);
     bench.from(2, data("/a/seg=7"));
-    let to: Vec<u32> = bench.packets().into_iter().map(|(to, _)| to).collect();
+    let to: Vec<u64> = bench.packets().into_iter().map(|(to, _)| to).collect();
     assert_eq!(to, [1, 3]);
 }
 

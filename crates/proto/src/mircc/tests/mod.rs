@@ -97,8 +97,8 @@ impl Bench {
     fn new(config: Config, faces: &[(u32, FaceConfig, &[&str])]) -> Bench {
         let mut setup = Setup { name: "bench".into(), ..Setup::default() };
         for &(peer, face, prefixes) in faces {
-            setup.faces.push((NodeId(peer), face));
-            let routes = prefixes.iter().map(|prefix| (name(prefix), NodeId(peer), 1));
+            setup.faces.push((NodeId::from(peer), face));
+            let routes = prefixes.iter().map(|prefix| (name(prefix), NodeId::from(peer), 1));
             setup.routes.extend(routes);
         }
         config.check().expect("within the ranges");
@@ -134,7 +134,7 @@ impl Bench {
     }
 
     fn from(&mut self, peer: u32, packet: Packet) {
-        self.call(|node, cx| node.handle_message(cx, NodeId(peer), Box::new(packet)));
+        self.call(|node, cx| node.handle_message(cx, NodeId::from(peer), Box::new(packet)));
     }
 
     fn command(&mut self, command: Command) {
@@ -180,7 +180,7 @@ impl Bench {
         self.packets().into_iter().map(|(to, packet)| line(to, &packet)).collect()
     }
 
-    fn packets(&mut self) -> Vec<(u32, Packet)> {
+    fn packets(&mut self) -> Vec<(u64, Packet)> {
         let sends = self.outbox.sends.drain(..).map(|send| {
             assert_eq!(send.lane, Lane::Datagram);
             (send.to.0, *send.message)
@@ -213,12 +213,15 @@ impl Bench {
     }
 
     fn face(&self, peer: u32) -> FaceReport {
-        self.node.faces().find(|face| face.peer == NodeId(peer)).expect("there is such a face")
+        self.node
+            .faces()
+            .find(|face| face.peer == NodeId::from(peer))
+            .expect("there is such a face")
     }
 }
 
 /// Nonces are drawn at random where the node asks itself: they are left out.
-fn line(to: u32, packet: &Packet) -> String {
+fn line(to: u64, packet: &Packet) -> String {
     let mut text = match &packet.body {
         Body::Interest(interest) => format!("{to}: ask {}", interest.name),
         Body::Data(data) => format!("{to}: data {}", data.name()),

@@ -24,7 +24,7 @@ pub const PAGES: usize = 8;
 /// The factor by which comparisons become rarer while nothing changes.
 const SLOWEST: u32 = 8;
 const SUMMARY_HEAD_BYTES: usize = 320;
-const ENTRY_BYTES: usize = Key::BYTES + 12;
+const ENTRY_BYTES: usize = Key::BYTES + 16;
 
 /// Progress of the comparison.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Storage {
     fn look_around(&mut self, cx: &Cx<'_>, routing: &Routing<'_>) {
         let mut nodes = Vec::new();
         routing.table().bordering(cx.shared.copies(), &mut nodes);
-        let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0.into()))) | 1;
+        let sum = nodes.iter().fold(0u64, |sum, node| sum.wrapping_add(mix(node.0))) | 1;
         let sync = &mut self.state().sync;
         if sync.neighbourhood != sum {
             sync.neighbourhood = sum;

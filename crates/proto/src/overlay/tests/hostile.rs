@@ -7,16 +7,16 @@ for_each_router!(absurd_answers_do_no_harm, a_stranger_in_every_answer_is_not_ta
 fn absurd_answers_do_no_harm<R: Checked>() {
     for count in [1, 2, 3, 40] {
         let mut net = Net::<R>::joined(21, count);
-        for node in (0..count).map(NodeId) {
+        for node in (0..count).map(NodeId::from) {
             let key = net.space.key(node);
-            let other = NodeId((node.0 + 1) % count);
+            let other = NodeId((node.0 + 1) % u64::from(count));
             let lists: [Vec<NodeId>; 6] = [
                 vec![],
                 vec![node],
                 vec![node; 40],
                 vec![other; 40],
                 vec![other, node, other, node],
-                (0..500).map(|n| NodeId((n * 7919) % count.max(2))).collect(),
+                (0..500).map(|n| NodeId::from((n * 7919) % count.max(2))).collect(),
             ];
             let queries =
                 [TableQuery::Neighbours, TableQuery::Row(0, key), TableQuery::Row(255, key)]
@@ -26,7 +26,7 @@ fn absurd_answers_do_no_harm<R: Checked>() {
                     );
             for query in queries {
                 for list in &lists {
-                    for from in [other, node, NodeId(count)] {
+                    for from in [other, node, NodeId::from(count)] {
                         let router = net.nodes.get_mut(&node).expect("one of them");
                         let mut out = Vec::new();
                         router.on_answer(from, query, list, &mut out);

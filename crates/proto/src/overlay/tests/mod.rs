@@ -73,8 +73,8 @@ impl<R: Checked> Net<R> {
     /// Nodes with ideal tables.
     pub fn ideal(seed: u64, count: u32) -> Net<R> {
         let mut net = Net::new(seed);
-        let oracle = Oracle::new(net.space, (0..count).map(NodeId));
-        for node in (0..count).map(NodeId) {
+        let oracle = Oracle::new(net.space, (0..count).map(NodeId::from));
+        for node in (0..count).map(NodeId::from) {
             let mut router = R::new(net.space, node, Shape::default());
             router.fill(oracle.ring());
             net.nodes.insert(node, router);
@@ -87,7 +87,7 @@ impl<R: Checked> Net<R> {
     pub fn joined(seed: u64, count: u32) -> Net<R> {
         let mut net = Net::new(seed);
         for node in 0..count {
-            net.join(NodeId(node));
+            net.join(NodeId::from(node));
             net.settle(u64::from(node % 4 == 3));
         }
         net.settle(TURNS);

@@ -43,7 +43,7 @@ fn settled_tables_say_what_ideal_ones_do<R: Checked>() {
             router.check_same(&ideal, net.space, node);
         }
         net.nodes.remove(&NodeId(0));
-        (100..100 + count / 3).for_each(|node| net.join(NodeId(node)));
+        (100..100 + count / 3).for_each(|node| net.join(NodeId::from(node)));
         net.settle(3 * TURNS);
         let oracle = net.oracle();
         for (&node, router) in &net.nodes {

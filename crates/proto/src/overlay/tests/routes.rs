@@ -34,7 +34,7 @@ fn joined_tables_route_like_the_oracle<R: Checked>() {
         let oracle = net.oracle();
         for (number, key) in keys.into_iter().enumerate() {
             for key in [key - Key::from(1), key, key + Key::from(1)] {
-                net.check_route(&oracle, NodeId(number as u32 * 7 % count), key);
+                net.check_route(&oracle, NodeId::from(number as u32 * 7 % count), key);
             }
         }
         for key in [Key::ZERO, Key::MAX] {
@@ -45,7 +45,7 @@ fn joined_tables_route_like_the_oracle<R: Checked>() {
 
 fn oracle_names_those_at_the_least_distance<R: Checked>() {
     for count in [0, 1, 2, 5, 30, 700] {
-        let mut net = Net::<R>::new(u64::from(count));
+        let mut net = Net::<R>::new(count);
         let mut oracle = Oracle::new(net.space, (1..count).map(NodeId));
         if count > 0 {
             oracle.insert(net.space, NodeId(0));
@@ -55,7 +55,7 @@ fn oracle_names_those_at_the_least_distance<R: Checked>() {
         for number in 0..200 {
             let mut key = net.key();
             if number % 3 == 0 && count > 0 {
-                key = net.space.key(NodeId(number % count)) + Key::from(u64::from(number % 2));
+                key = net.space.key(NodeId(number % count)) + Key::from(number % 2);
             }
             let mut all: Vec<NodeId> = (0..count).map(NodeId).collect();
             all.sort_by_key(|&node| R::ALGORITHM.distance(key, net.space.key(node)));

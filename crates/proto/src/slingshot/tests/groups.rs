@@ -3,7 +3,7 @@
 use super::*;
 
 fn members(nodes: impl IntoIterator<Item = u32>) -> Option<Arc<[NodeId]>> {
-    Some(nodes.into_iter().map(NodeId).collect())
+    Some(nodes.into_iter().map(NodeId::from).collect())
 }
 
 /// Group 0 of nodes 0 to 3, group 1 of nodes 0, 1, 2, 4.
@@ -91,7 +91,7 @@ fn a_repair_of_several_groups_recovers_a_packet_of_any() {
 fn groups_come_and_go_at_run_time() {
     let mut bench = Bench::new(published(5).with_overlap(true).with_groups_max(2));
     let set = |bench: &mut Bench, group: u32, nodes: &[u32]| {
-        let members = nodes.iter().copied().map(NodeId).collect();
+        let members = nodes.iter().copied().map(NodeId::from).collect();
         bench.command(Command::Members { group: GroupId(group), members });
     };
     bench.outbox.memberships.clear();
@@ -122,7 +122,7 @@ fn groups_come_and_go_at_run_time() {
 
 /// Sets the members of group 0 at node 0.
 fn set(bench: &mut Bench, nodes: &[u32]) {
-    let members = nodes.iter().copied().map(NodeId).collect();
+    let members = nodes.iter().copied().map(NodeId::from).collect();
     bench.command(Command::Members { group: G, members });
 }
 
@@ -291,7 +291,8 @@ fn a_thousand_groups_of_a_thousand_members_cost_a_packet_a_bounded_number_of_bin
     let mut bench = Bench::new(config.with_regions_max(8));
     for seq in 0..16 {
         for (group, sender) in (0..).map(GroupId).zip(&senders) {
-            bench.message(sender.0, Message::Data(packet(group, sender.0, seq)));
+            let number = sender.index() as u32;
+            bench.message(number, Message::Data(packet(group, number, seq)));
         }
         assert_eq!(bench.outbox.events.len(), 1024);
         bench.outbox.events.clear();

@@ -46,7 +46,7 @@ fn ms(millis: u64) -> Duration {
 }
 
 fn roster(members: u32) -> View {
-    View::roster((0..members).map(NodeId))
+    View::roster((0..members).map(NodeId::from))
 }
 
 /// The published system, three packets a repair to one member.
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     fn message(&mut self, from: u32, message: Message) {
-        self.call(|node, cx| node.handle_message(cx, NodeId(from), message));
+        self.call(|node, cx| node.handle_message(cx, NodeId::from(from), message));
     }
 
     fn command(&mut self, command: Command) {
@@ -107,8 +107,9 @@ impl Bench {
     }
 
     fn view(&mut self, id: u64, members: &[(u32, u64)]) {
-        let members =
-            members.iter().map(|&(node, incarnation)| Member { node: NodeId(node), incarnation });
+        let members = members
+            .iter()
+            .map(|&(node, incarnation)| Member { node: NodeId::from(node), incarnation });
         let view = Arc::new(View::new(ViewId(id), members));
         self.call(|node, cx| node.handle_view(cx, &view));
     }
@@ -152,7 +153,7 @@ impl Bench {
     fn told(&mut self) -> Vec<String> {
         let line = |event: Event| match event {
             Event::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
-                let of_own = packet(group, sender.0, seq);
+                let of_own = packet(group, sender.index() as u32, seq);
                 assert_eq!((incarnation, payload), (of_own.incarnation, of_own.payload));
                 let how = match how {
                     How::Direct => "direct".to_string(),

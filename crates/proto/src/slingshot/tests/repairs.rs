@@ -9,7 +9,7 @@ fn a_full_bin_goes_to_distinct_others_and_is_empty_then() {
     assert!(bench.sent().is_empty());
     bench.data(2, 0);
     let repairs = bench.messages();
-    let mut receivers: Vec<u32> = repairs.iter().map(|(to, _)| to.0).collect();
+    let mut receivers: Vec<u64> = repairs.iter().map(|(to, _)| to.0).collect();
     receivers.sort_unstable();
     receivers.dedup();
     assert_eq!(receivers.len(), 3, "{receivers:?}");

@@ -82,7 +82,7 @@ fn ended(trail: Trail) -> impl Strategy<Value = Ended> {
 fn message() -> impl Strategy<Value = Message> {
     let names = (any::<u32>(), any::<u64>(), any::<u64>());
     let walkers = (kind(), trail(), names).prop_flat_map(|(kind, trail, (home, job, plan))| {
-        let head = Arc::new(Head { home: NodeId(home), job, plan, kind, trail });
+        let head = Arc::new(Head { home: NodeId::from(home), job, plan, kind, trail });
         let walkers = traveller(head.kind.clone(), trail);
         prop::collection::vec(walkers, 1..6).prop_map(move |walkers| Message::Walkers {
             head: head.clone(),
@@ -137,27 +137,27 @@ fn forms_are_these() {
     let going = on_its_way();
     assert_eq!(
         hex(&walkers(head(Kind::Uniform, Trail::None), going.clone())),
-        "710000000301020304050607080000000000000005000000011122334455667788\
+        "71000000000000000301020304050607080000000000000005000000011122334455667788\
          0d000000090000000200000005aabbccddeeff0011"
     );
     let path = Traveller { path: vec![7, 9], is_marked: false, detours: 0, ..going.clone() };
     assert_eq!(
         hex(&walkers(head(Kind::Metapath(Arc::from([1, 2, 1])), Trail::Vertices), path)),
-        "71000000030102030405060708000000000000000501030301020100011122334455667788\
+        "7100000000000000030102030405060708000000000000000501030301020100011122334455667788\
          00000000090000000200000005aabbccddeeff00110000000700000009"
     );
     let walker = Walker { previous: 7, candidate: 4, ..going.walker };
     let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
     assert_eq!(
         hex(&walkers(head(node2vec, Trail::None), Traveller { walker, ..going.clone() })),
-        "71000000030102030405060708000000000000000500023fe00000000000004000000000000000\
+        "7100000000000000030102030405060708000000000000000500023fe00000000000004000000000000000\
          000111223344556677880d000000090000000200000005aabbccddeeff00110000000700000004"
     );
     let walker = Walker { source: 1, ..going.walker };
     let restart = Kind::Restart(Chance::new(0.25).unwrap());
     assert_eq!(
         hex(&walkers(head(restart, Trail::None), Traveller { walker, ..going })),
-        "7100000003010203040506070800000000000000050004400000000000000000011122334455667788\
+        "710000000000000003010203040506070800000000000000050004400000000000000000011122334455667788\
          0d000000090000000200000005aabbccddeeff001100000001"
     );
     let walk = Ended {
@@ -198,18 +198,18 @@ fn each_bad_field_has_its_error() {
     };
     let out_of_range = |field, value| DecodeError::OutOfRange { field, value };
     assert_eq!(with(0, &[0x70]), DecodeError::UnknownTag(0x70));
-    assert_eq!(with(21, &[3]), out_of_range("trail", 3));
-    assert_eq!(with(22, &[9]), DecodeError::UnknownTag(9));
-    assert_eq!(with(22, &[3, 0]), out_of_range("metapath", 0));
-    assert_eq!(with(23, &[0, 0]), out_of_range("count", 0));
-    assert_eq!(with(23, &[4, 1]), out_of_range("count", 1025));
-    assert_eq!(with(23, &[0, 2]), DecodeError::Truncated { need: 58, have: 29 });
-    assert_eq!(with(33, &[2]), out_of_range("flags", 2));
+    assert_eq!(with(25, &[3]), out_of_range("trail", 3));
+    assert_eq!(with(26, &[9]), DecodeError::UnknownTag(9));
+    assert_eq!(with(26, &[3, 0]), out_of_range("metapath", 0));
+    assert_eq!(with(27, &[0, 0]), out_of_range("count", 0));
+    assert_eq!(with(27, &[4, 1]), out_of_range("count", 1025));
+    assert_eq!(with(27, &[0, 2]), DecodeError::Truncated { need: 58, have: 29 });
+    assert_eq!(with(37, &[2]), out_of_range("flags", 2));
     let steps = u64::from(Length::STEPS_MAX) + 1 + 5;
-    assert_eq!(with(38, &(Length::STEPS_MAX + 1).to_be_bytes()), out_of_range("steps", steps));
+    assert_eq!(with(42, &(Length::STEPS_MAX + 1).to_be_bytes()), out_of_range("steps", steps));
     let node2vec = Kind::Node2Vec(Node2Vec::new(0.5, 2.0).unwrap());
     let mut absurd = encode_to_bytes(&walkers(head(node2vec, Trail::None), on_its_way())).to_vec();
-    absurd[23..31].copy_from_slice(&f64::NAN.to_bits().to_be_bytes());
+    absurd[27..35].copy_from_slice(&f64::NAN.to_bits().to_be_bytes());
     let error = decode_exact::<Message>(Bytes::from(absurd)).unwrap_err();
     assert_eq!(error, out_of_range("node2vec", f64::NAN.to_bits()));
     let long = Bytes::from(vec![0x71; MESSAGE_BYTES_MAX + 1]);

@@ -50,7 +50,7 @@ fn config(active_max: usize) -> Config {
 impl Cluster {
     fn new(seed: u64, active_max: usize) -> Cluster {
         let owners: Vec<u16> = (0..16).map(|vertex| vertex % SERVERS as u16).collect();
-        let bench = |node| Bench::at(NodeId(node), config(active_max), &ring(), &owners);
+        let bench = |node| Bench::at(NodeId::from(node), config(active_max), &ring(), &owners);
         Cluster {
             benches: (0..SERVERS).map(bench).collect(),
             streams: BTreeMap::new(),
@@ -65,7 +65,7 @@ impl Cluster {
     fn collect(&mut self, server: u32) {
         let bench = &mut self.benches[server as usize];
         for (to, message) in bench.sent() {
-            self.streams.entry((server, to.0)).or_default().push_back(message);
+            self.streams.entry((server, to.index() as u32)).or_default().push_back(message);
         }
         for event in bench.outbox.events.drain(..) {
             match event {
@@ -122,7 +122,7 @@ impl Cluster {
             }
             _ => {}
         }
-        self.benches[to as usize].receive_from(NodeId(from), message);
+        self.benches[to as usize].receive_from(NodeId::from(from), message);
         self.collect(to);
         true
     }

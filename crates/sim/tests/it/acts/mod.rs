@@ -73,7 +73,7 @@ impl_act!(overlay_swarm, overlay);
 /// Adds the moves to what happens among `nodes` nodes, and gives each incarnation its address.
 pub fn with_moves<A: Act>(acts: &mut Vec<(Instant, A)>, nodes: u32, moves: Vec<Move>) -> Addresses {
     for Move { node, leaves_at, crashes_at, joins_at } in moves {
-        let others = (0..nodes).filter(|&other| other != node.0).collect();
+        let others = (0..nodes).filter(|&other| NodeId::from(other) != node).collect();
         acts.extend(leaves_at.map(|at| (at, A::leave(node))));
         acts.push((crashes_at, A::fault(Fault::Crash(node))));
         acts.push((joins_at, A::fault(Fault::Restart(node))));

@@ -84,7 +84,7 @@ impl Scenario {
             network,
             codec: if on(&mut rng) { Codec::Typed } else { Codec::CheckWire },
             faults: draw_faults(&mut rng, &ring),
-            senders: senders.into_iter().map(NodeId).collect(),
+            senders: senders.into_iter().map(NodeId::from).collect(),
             messages,
             keeps_to_admission: rng.chance(0.6),
             consumes_within_ms: [0, 0, 20, 200][rng.below(4) as usize],
@@ -137,7 +137,8 @@ impl Scenario {
         for number in 0..2 {
             let from = Instant::ZERO + Duration::from_millis(10) + 2 * lasts * number;
             let ring = scenario.ring.iter().copied();
-            let mut senders: Vec<NodeId> = ring.filter(|_| rng.chance(0.6)).map(NodeId).collect();
+            let mut senders: Vec<NodeId> =
+                ring.filter(|_| rng.chance(0.6)).map(NodeId::from).collect();
             senders.sort();
             let message_bytes = [1, 200, block as u32, 3 * block as u32][rng.below(4) as usize];
             scenario.phases.push(Phase { from, until: from + lasts, senders, message_bytes });
@@ -181,7 +182,7 @@ impl Scenario {
         if self.installs_view {
             for &node in &self.ring {
                 let at = Instant::ZERO + Duration::from_millis(rng.below(3).into());
-                sim.view_at(at, NodeId(node), self.config.roster().clone());
+                sim.view_at(at, NodeId::from(node), self.config.roster().clone());
             }
         }
         for (at, fault) in &self.faults {
@@ -286,7 +287,7 @@ fn draw_config(rng: &mut Rng, ring: &[u32]) -> Config {
     let message = block * (1 + rng.below(24)) as usize;
     let window_blocks = [2, 3, 8, 64, 1024][rng.below(5) as usize];
     let window_bytes = block * [2, 2, 3, 5, 64][rng.below(5) as usize] + rng.below(100) as usize;
-    Config::new(View::roster(ring.iter().map(|&node| NodeId(node))))
+    Config::new(View::roster(ring.iter().map(|&node| NodeId::from(node))))
         .with_topology(topology)
         .with_block_bytes_max(block)
         .with_message_bytes_max(message)
@@ -326,7 +327,7 @@ fn draw_link(rng: &mut Rng) -> LinkFaults {
 fn draw_faults(rng: &mut Rng, ring: &[u32]) -> Vec<(Instant, Fault)> {
     let mut faults = Vec::new();
     let at = |ms: u32| Instant::ZERO + Duration::from_millis(ms.into());
-    let any = |rng: &mut Rng| NodeId(ring[rng.below(ring.len() as u32) as usize]);
+    let any = |rng: &mut Rng| NodeId::from(ring[rng.below(ring.len() as u32) as usize]);
     // Most faults fall while there is traffic, at the beginning.
     let when = |rng: &mut Rng| {
         let span = if rng.chance(0.7) { 60 } else { FAULTS_MS - 300 };
@@ -337,7 +338,7 @@ fn draw_faults(rng: &mut Rng, ring: &[u32]) -> Vec<(Instant, Fault)> {
         let (from, to) = (ring[favourite], ring[(favourite + 1) % ring.len()]);
         for _ in 0..1 + rng.below(15) {
             let (from, to) = match rng.below(3) {
-                0 => (NodeId(from), NodeId(to)),
+                0 => (NodeId::from(from), NodeId::from(to)),
                 _ => (any(rng), any(rng)),
             };
             if from != to {
@@ -356,7 +357,8 @@ fn draw_faults(rng: &mut Rng, ring: &[u32]) -> Vec<(Instant, Fault)> {
         for _ in 0..1 + rng.below(4) {
             let begin = when(rng);
             let fault = if rng.chance(0.5) {
-                let group = ring.iter().copied().filter(|_| rng.chance(0.5)).map(NodeId).collect();
+                let group =
+                    ring.iter().copied().filter(|_| rng.chance(0.5)).map(NodeId::from).collect();
                 Fault::Partition(vec![group])
             } else {
                 Fault::Block(any(rng), any(rng))

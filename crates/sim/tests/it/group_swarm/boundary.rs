@@ -234,7 +234,7 @@ impl Case {
         // The joiner comes with the trigger.
         scenario.acts.truncate(MEMBERS as usize);
         let mut rng = Rng::new(self.seed, 0xb0);
-        for node in (0..MEMBERS).map(NodeId) {
+        for node in (0..MEMBERS).map(NodeId::from) {
             for number in 0..120 {
                 let bytes = [12, 1000, 6000][rng.below(3) as usize];
                 let when = 2500 + u64::from(rng.below(2000));
@@ -272,7 +272,7 @@ impl Case {
             Trigger::Join | Trigger::LeaderLeaves => false,
         };
         let nodes = if self.trigger == Trigger::Join { MEMBERS + 1 } else { MEMBERS };
-        (0..nodes).map(NodeId).filter(|node| !is_gone(node)).collect()
+        (0..nodes).map(NodeId::from).filter(|node| !is_gone(node)).collect()
     }
 
     /// Runs the case with nodes made by `make`; an error begins with the rule that was broken.

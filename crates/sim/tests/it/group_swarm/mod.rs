@@ -77,7 +77,7 @@ pub fn at(ms: u64) -> Instant {
 pub fn join(peers: impl IntoIterator<Item = u32>) -> Command {
     MembershipCommand::Join {
         address: Bytes::new(),
-        peers: peers.into_iter().map(NodeId).collect(),
+        peers: peers.into_iter().map(NodeId::from).collect(),
     }
     .into()
 }
@@ -85,7 +85,7 @@ pub fn join(peers: impl IntoIterator<Item = u32>) -> Command {
 /// A message that says who sent it and which it is.
 pub fn message(node: NodeId, number: u64, bytes: usize) -> Command {
     let mut content = Vec::with_capacity(bytes.max(12));
-    content.extend_from_slice(&node.0.to_be_bytes());
+    content.extend_from_slice(&(node.index() as u32).to_be_bytes());
     content.extend_from_slice(&number.to_be_bytes());
     content.resize(bytes.max(12), node.0 as u8);
     Command::broadcast(Payload::from(content))
@@ -105,7 +105,7 @@ impl Scenario {
             Act::Command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into()),
         )];
         for node in 1..nodes {
-            acts.push((at(2), Act::Command(NodeId(node), join([0]))));
+            acts.push((at(2), Act::Command(NodeId::from(node), join([0]))));
         }
         Scenario {
             seed,
@@ -133,7 +133,7 @@ impl Scenario {
 
     /// Every member sends `count` messages, evenly over the time of the faults.
     pub fn with_traffic(mut self, rng: &mut Rng, count: u64) -> Scenario {
-        for node in (0..self.nodes).map(NodeId) {
+        for node in (0..self.nodes).map(NodeId::from) {
             for number in 0..count {
                 let bytes = [12, 100, 4000, 20_000][rng.below(4) as usize];
                 let when = 300 + u64::from(rng.below(FAULTS.as_millis() as u32 + 3000));
@@ -163,7 +163,7 @@ impl Scenario {
                 if let Act::Command(_, Command::Membership(MembershipCommand::Join { peers, .. })) =
                     act
                 {
-                    *peers = (0..nodes).map(NodeId).collect();
+                    *peers = (0..nodes).map(NodeId::from).collect();
                 }
             }
         }
@@ -188,15 +188,15 @@ impl Scenario {
         scenario.network.rate_bits_per_second = Some(10_000_000);
         scenario.network.link.delay = Duration::from_micros(rng.below(1000).into());
         for (from, until) in [(3000, 7200), (10_000, 14_200)] {
-            let senders = (0..nodes).filter(|_| rng.chance(0.6)).map(NodeId).collect();
+            let senders = (0..nodes).filter(|_| rng.chance(0.6)).map(NodeId::from).collect();
             let message_bytes = [200, 1000, 4096, 20_000][rng.below(4) as usize];
             let (from, until) = (at(from), at(until));
             scenario.phases.push(Phase { from, until, senders, message_bytes });
         }
-        let node = NodeId(rng.below(nodes));
+        let node = NodeId::from(rng.below(nodes));
         let begin = 7300 + u64::from(rng.below(300));
         let comes_back = rng.chance(0.7);
-        let others = join((0..nodes).filter(|&other| other != node.0));
+        let others = join((0..nodes).filter(|&other| NodeId::from(other) != node));
         match rng.below(3) {
             0 => {
                 scenario.acts.push((at(begin), Act::Command(node, MembershipCommand::Leave.into())))
@@ -219,7 +219,7 @@ impl Scenario {
         let span = FAULTS.as_millis() as u32;
         let when = |rng: &mut Rng| 500 + u64::from(rng.below(span - 3000));
         let nodes = self.nodes;
-        let any = |rng: &mut Rng| NodeId(rng.below(nodes));
+        let any = |rng: &mut Rng| NodeId::from(rng.below(nodes));
         let mut acts = Vec::new();
         if rng.chance(0.5) {
             let link = LinkFaults {
@@ -241,7 +241,7 @@ impl Scenario {
                 if rng.chance(0.8) {
                     let again = begin + u64::from(rng.below(3000)) + 1;
                     acts.push((at(again), Act::Fault(Fault::Restart(node))));
-                    let others = (0..nodes).filter(|&other| other != node.0);
+                    let others = (0..nodes).filter(|&other| NodeId::from(other) != node);
                     acts.push((at(again), Act::Command(node, join(others))));
                 }
             }
@@ -256,7 +256,7 @@ impl Scenario {
             for _ in 0..1 + rng.below(3) {
                 let begin = when(rng);
                 let fault = if rng.chance(0.6) {
-                    let part = (0..nodes).filter(|_| rng.chance(0.5)).map(NodeId).collect();
+                    let part = (0..nodes).filter(|_| rng.chance(0.5)).map(NodeId::from).collect();
                     Fault::Partition(vec![part])
                 } else {
                     Fault::Block(any(rng), any(rng))
@@ -279,7 +279,7 @@ impl Scenario {
             let begin = when(rng);
             acts.push((at(begin), Act::Command(node, MembershipCommand::Leave.into())));
             if rng.chance(0.5) {
-                let others = (0..nodes).filter(|&other| other != node.0);
+                let others = (0..nodes).filter(|&other| NodeId::from(other) != node);
                 let again = begin + 1000 + u64::from(rng.below(2000));
                 acts.push((at(again), Act::Command(node, join(others))));
             }
@@ -334,7 +334,7 @@ impl Scenario {
         // A member that was ordered to leave must have left by now.
         let wants =
             |&node: &NodeId| sim.is_alive(node) && sim.node(node).group().role() != Role::Outside;
-        let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId).filter(wants).collect();
+        let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId::from).filter(wants).collect();
         let is_lost = !wanted.iter().any(|&node| sim.node(node).group().has_primary());
         if is_lost {
             // Too many members of one view crashed at once: no member may continue, and none does.
@@ -481,7 +481,7 @@ pub struct Application {
 impl Application {
     pub fn new(seed: u64) -> Application {
         let rng = Rng::new(seed, 0xa44);
-        let laggard = seed.is_multiple_of(3).then_some(NodeId((seed / 3 % 3) as u32));
+        let laggard = seed.is_multiple_of(3).then_some(NodeId::from((seed / 3 % 3) as u32));
         let directs = Directs::new(seed);
         Application {
             rng,
@@ -544,8 +544,8 @@ impl Directs {
 /// A message to one member.
 pub fn direct(from: NodeId, to: Member, ticket: u64, bytes: usize) -> Command {
     let mut content = Vec::with_capacity(bytes.max(24));
-    content.extend_from_slice(&from.0.to_be_bytes());
-    content.extend_from_slice(&to.node.0.to_be_bytes());
+    content.extend_from_slice(&(from.index() as u32).to_be_bytes());
+    content.extend_from_slice(&(to.node.index() as u32).to_be_bytes());
     content.extend_from_slice(&to.incarnation.to_be_bytes());
     content.extend_from_slice(&ticket.to_be_bytes());
     content.resize(bytes.max(24), to.node.0 as u8);

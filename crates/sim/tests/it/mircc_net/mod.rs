@@ -25,7 +25,7 @@ pub struct Net {
 
 impl Net {
     pub fn node(&mut self, name: &str) -> NodeId {
-        let node = NodeId(self.nodes);
+        let node = NodeId::from(self.nodes);
         self.nodes += 1;
         self.setups.insert(node, Setup { name: name.to_owned(), ..Setup::default() });
         node

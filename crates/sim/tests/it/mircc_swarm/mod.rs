@@ -128,7 +128,7 @@ impl Scenario {
     }
 
     fn setup(&self, node: u32, objects: &[Object]) -> Setup {
-        let cost = |next: NodeId| self.cost(NodeId(node), next);
+        let cost = |next: NodeId| self.cost(NodeId::from(node), next);
         let next = self.topology.next_hops(node).map(|next| (name(PREFIX), next, cost(next)));
         Setup {
             name: format!("n{node}"),
@@ -146,7 +146,7 @@ impl Scenario {
 
     /// What a next hop costs a node: 1 to 3.
     fn cost(&self, node: NodeId, next: NodeId) -> u32 {
-        1 + Rng::new(self.seed, u64::from(node.0) << 32 | u64::from(next.0)).below(3)
+        1 + Rng::new(self.seed, node.0 << 32 | next.0).below(3)
     }
 
     /// The content of each object, and the bytes of its segments.
@@ -197,7 +197,7 @@ impl Scenario {
         config.network.link = self.link;
         config.codec = self.codec;
         config.faults = FaultSupport::Any;
-        let strangers = self.topology.strangers.iter().copied().map(NodeId);
+        let strangers = self.topology.strangers.iter().copied().map(NodeId::from);
         let ledger = MirccLedger::new(&self.config, setups.clone(), strangers);
         let start = |node: NodeId| make(node, setups[node.index()].clone());
         let mut sim = Sim::new(config, Arc::new(self.config.clone()), start);
@@ -271,7 +271,8 @@ impl Scenario {
 
     /// The neighbours of a restarted node get their face to it again, and their routes.
     fn rejoin(&self, at: Instant, node: NodeId, mut command: impl FnMut(Instant, NodeId, Command)) {
-        let peers: Vec<NodeId> = self.topology.faces(node.0).map(|(peer, _)| peer).collect();
+        let peers: Vec<NodeId> =
+            self.topology.faces(node.index() as u32).map(|(peer, _)| peer).collect();
         for peer in peers {
             self.restore(at + millis(1), peer, node, &mut command);
         }
@@ -284,10 +285,10 @@ impl Scenario {
         peer: NodeId,
         command: &mut impl FnMut(Instant, NodeId, Command),
     ) {
-        let face = self.topology.faces(node.0).find(|(other, _)| *other == peer);
+        let face = self.topology.faces(node.index() as u32).find(|(other, _)| *other == peer);
         let Some((_, face)) = face else { return };
         command(at, node, Command::AddFace(peer, face));
-        if self.topology.next_hops(node.0).any(|next| next == peer) {
+        if self.topology.next_hops(node.index() as u32).any(|next| next == peer) {
             let (prefix, cost) = (name(PREFIX), self.cost(node, peer));
             command(at, node, Command::AddRoute { prefix, peer, cost });
         }
@@ -443,7 +444,7 @@ fn draw_fetches(
                 ..Fetch::new(flow, object_name(object))
             };
             let began = at(rng.below(FAULTS_MS));
-            fetches.push((began, NodeId(consumer), fetch));
+            fetches.push((began, NodeId::from(consumer), fetch));
         }
     }
     fetches
@@ -472,7 +473,7 @@ fn draw_faults(rng: &mut Rng, topology: &Topology) -> Vec<(Instant, Fault)> {
         let (node, when) = (rng.below(topology.nodes), rng.below(FAULTS_MS));
         // What a consumer fetches is gone if it crashes.
         let crashes = !topology.consumers.contains(&node) && rng.chance(0.5);
-        let node = NodeId(node);
+        let node = NodeId::from(node);
         if crashes {
             faults.push((at(when), Fault::Crash(node)));
             faults.push((at(when + rng.below(FAULTS_MS - when)), Fault::Restart(node)));
@@ -481,7 +482,7 @@ fn draw_faults(rng: &mut Rng, topology: &Topology) -> Vec<(Instant, Fault)> {
             faults.push((at(when), Fault::Pause(node, pause)));
         } else {
             let edge = &topology.edges[rng.below(topology.edges.len() as u32) as usize];
-            let [one, other] = edge.ends.map(NodeId);
+            let [one, other] = edge.ends.map(NodeId::from);
             faults.push((at(when), Fault::Block(one, other)));
         }
     }
@@ -493,7 +494,7 @@ fn draw_absences(rng: &mut Rng, topology: &Topology) -> Vec<(Instant, NodeId, No
     let mut absence = |_| {
         let edge = &topology.edges[rng.below(topology.edges.len() as u32) as usize];
         let end = rng.below(2) as usize;
-        (at(rng.below(FAULTS_MS)), NodeId(edge.ends[end]), NodeId(edge.ends[1 - end]))
+        (at(rng.below(FAULTS_MS)), NodeId::from(edge.ends[end]), NodeId::from(edge.ends[1 - end]))
     };
     (0..count).map(&mut absence).collect()
 }

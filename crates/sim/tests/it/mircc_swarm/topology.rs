@@ -57,7 +57,7 @@ impl Topology {
     pub fn wires(&self) -> Wires {
         let mut wires = Wires::new();
         for edge in &self.edges {
-            wires.join(NodeId(edge.ends[0]), NodeId(edge.ends[1]), edge.delay);
+            wires.join(NodeId::from(edge.ends[0]), NodeId::from(edge.ends[1]), edge.delay);
         }
         wires
     }
@@ -66,12 +66,12 @@ impl Topology {
     pub fn faces(&self, node: u32) -> impl Iterator<Item = (NodeId, FaceConfig)> {
         self.edges.iter().flat_map(move |edge| {
             let ends = [0, 1].into_iter().filter(move |&end| edge.ends[end] == node);
-            ends.map(|end| (NodeId(edge.ends[1 - end]), edge.faces[end]))
+            ends.map(|end| (NodeId::from(edge.ends[1 - end]), edge.faces[end]))
         })
     }
 
     pub fn next_hops(&self, node: u32) -> impl Iterator<Item = NodeId> {
-        self.next_hops.get(&node).into_iter().flatten().map(|&next| NodeId(next))
+        self.next_hops.get(&node).into_iter().flatten().map(|&next| NodeId::from(next))
     }
 
     fn add(&mut self) -> u32 {
@@ -201,7 +201,8 @@ impl Topology {
         let far = self.hops_to_producers();
         let loops = [0.0, 0.2, 1.0][rng.below(3) as usize];
         for node in 0..self.nodes {
-            let neighbours: Vec<u32> = self.faces(node).map(|(peer, _)| peer.0).collect();
+            let neighbours: Vec<u32> =
+                self.faces(node).map(|(peer, _)| peer.index() as u32).collect();
             for next in neighbours {
                 let is_nearer = far[next as usize] < far[node as usize];
                 if is_nearer || far[node as usize] > 0 && rng.chance(loops) {
@@ -216,7 +217,8 @@ impl Topology {
         let mut next: VecDeque<u32> = self.producers.iter().copied().collect();
         next.iter().for_each(|&producer| far[producer as usize] = 0);
         while let Some(node) = next.pop_front() {
-            for (NodeId(peer), _) in self.faces(node) {
+            for (peer, _) in self.faces(node) {
+                let peer = peer.index() as u32;
                 if far[peer as usize] == u32::MAX {
                     far[peer as usize] = far[node as usize] + 1;
                     next.push_back(peer);

@@ -75,7 +75,7 @@ pub fn at(ms: u64) -> Instant {
 pub fn join(peers: impl IntoIterator<Item = u32>) -> Command {
     MembershipCommand::Join {
         address: Bytes::new(),
-        peers: peers.into_iter().map(NodeId).collect(),
+        peers: peers.into_iter().map(NodeId::from).collect(),
     }
     .into()
 }
@@ -102,7 +102,10 @@ impl Scenario {
             Act::Command(NodeId(0), MembershipCommand::Bootstrap { address: Bytes::new() }.into()),
         )];
         for node in 1..nodes {
-            acts.push((at(50 + 100 * u64::from(node)), Act::Command(NodeId(node), join([0]))));
+            acts.push((
+                at(50 + 100 * u64::from(node)),
+                Act::Command(NodeId::from(node), join([0])),
+            ));
         }
         Scenario {
             seed,
@@ -145,7 +148,7 @@ impl Scenario {
                 if let Act::Command(_, Command::Membership(MembershipCommand::Join { peers, .. })) =
                     act
                 {
-                    *peers = (0..nodes).map(NodeId).collect();
+                    *peers = (0..nodes).map(NodeId::from).collect();
                 }
             }
         }
@@ -161,7 +164,8 @@ impl Scenario {
         let is_cut = nodes > 2 && rng.chance(0.3);
         // A writer that forgets how far it was cannot tell those who were cut off from it.
         let first = if is_cut { self.writers.min(nodes - 1) } else { 1 };
-        let any = |rng: &mut Rng| NodeId(first + rng.below(nodes.saturating_sub(first).max(1)));
+        let any =
+            |rng: &mut Rng| NodeId::from(first + rng.below(nodes.saturating_sub(first).max(1)));
         let mut acts = Vec::new();
         if rng.chance(0.4) {
             self.has_network_faults = true;
@@ -176,7 +180,7 @@ impl Scenario {
             };
             acts.push((when(rng), Act::Fault(Fault::Link { from: None, to: None, link })));
         }
-        let others = |node: NodeId| (0..nodes).filter(move |&other| other != node.0);
+        let others = |node: NodeId| (0..nodes).filter(move |&other| NodeId::from(other) != node);
         if nodes > 1 && rng.chance(0.6) {
             for _ in 0..1 + rng.below(nodes.div_ceil(3)) {
                 let (node, begin) = (any(rng), when(rng));
@@ -210,7 +214,7 @@ impl Scenario {
             for _ in 0..1 + rng.below(2) {
                 let begin = when(rng);
                 let fault = if rng.chance(0.6) {
-                    let part = (0..nodes).filter(|_| rng.chance(0.5)).map(NodeId).collect();
+                    let part = (0..nodes).filter(|_| rng.chance(0.5)).map(NodeId::from).collect();
                     Fault::Partition(vec![part])
                 } else {
                     Fault::Block(any(rng), NodeId(0))
@@ -230,8 +234,8 @@ impl Scenario {
         if self.nodes > 1 && rng.chance(0.4) {
             // From one node alone to halves.
             let share = rng.unit() * 0.5;
-            let others = (0..self.nodes).filter(|_| rng.chance(share)).map(NodeId).collect();
-            let alone = NodeId(rng.below(self.nodes));
+            let others = (0..self.nodes).filter(|_| rng.chance(share)).map(NodeId::from).collect();
+            let alone = NodeId::from(rng.below(self.nodes));
             self.cut_off = if rng.chance(0.3) { vec![alone] } else { others };
         }
     }
@@ -262,7 +266,7 @@ impl Scenario {
             }
         }
         for writer in 0..self.writers {
-            sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId(writer));
+            sim.wake_at(at(BEGIN + 100 * u64::from(writer)), NodeId::from(writer));
         }
         Ok(sim)
     }
@@ -336,7 +340,7 @@ impl Scenario {
 impl Scenario {
     pub fn members<P: Host + 'static>(&self, sim: &Sim<'_, P>) -> Vec<NodeId> {
         let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
-        (0..self.nodes).map(NodeId).filter(is_member).collect()
+        (0..self.nodes).map(NodeId::from).filter(is_member).collect()
     }
 
     /// Partitions the overlay permanently, and requests all keys from both parts.
@@ -519,7 +523,7 @@ impl Application {
             && self.resting.get(&node).is_none_or(|&until| until <= at);
         match self.rng.below(10) {
             0..4 if may_write => {
-                let keys = self.some_keys(node.0);
+                let keys = self.some_keys(node.index() as u32);
                 let item = |key| {
                     let mut value = self.next_id.to_be_bytes().to_vec();
                     let bytes = [8, 30, 500, 5000][self.rng.below(4) as usize];
@@ -529,7 +533,7 @@ impl Application {
                 };
                 Operation::Put(keys.into_iter().map(item).collect())
             }
-            4 if may_write => Operation::Remove(self.some_keys(node.0)),
+            4 if may_write => Operation::Remove(self.some_keys(node.index() as u32)),
             5 => Operation::Locate(self.some_keys(any)),
             6 => {
                 let payload = Payload::from(self.next_id.to_be_bytes().to_vec());

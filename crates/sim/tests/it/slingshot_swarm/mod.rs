@@ -91,7 +91,7 @@ impl Scenario {
             network: draw_network(&mut rng),
             codec: if rng.chance(0.2) { Codec::CheckWire } else { Codec::Typed },
             faults: draw_faults(&mut rng, nodes),
-            rogue: (nodes > 2 && rng.chance(0.3)).then(|| NodeId(rng.below(nodes))),
+            rogue: (nodes > 2 && rng.chance(0.3)).then(|| NodeId::from(rng.below(nodes))),
             packets: 100 + rng.below(300),
             consumes_within_ms: [Some(0), Some(30), Some(300), None][rng.below(4) as usize],
             changes_rate: rng.chance(0.2),
@@ -143,13 +143,14 @@ impl Scenario {
             };
             let group = GroupId(rng.below(GROUPS));
             let command = Command::Multicast { group, payload, ticket: number.into() };
-            let node = NodeId(rng.below(self.nodes()));
+            let node = NodeId::from(rng.below(self.nodes()));
             sim.command_at(at(rng.below(FAULTS_MS)), node, command);
         }
         if self.changes_rate {
             for _ in 0..1 + rng.below(4) {
                 let (r, c) = (1 + rng.below(8) as usize, 1 + rng.below(4) as usize);
-                let (when, node) = (at(rng.below(FAULTS_MS)), NodeId(rng.below(self.nodes())));
+                let (when, node) =
+                    (at(rng.below(FAULTS_MS)), NodeId::from(rng.below(self.nodes())));
                 sim.command_at(when, node, Command::SetRate(Rate { r, c }));
             }
         }
@@ -254,8 +255,8 @@ pub fn recovered_share<P: Member<Shared = Config>>(
     loss: f64,
     make: impl Fn(&Config) -> P,
 ) -> Result<f64, String> {
-    let nodes = 32;
-    let roster = View::roster((0..nodes).map(NodeId));
+    let nodes = 32u32;
+    let roster = View::roster((0..nodes).map(NodeId::from));
     let config = Config::published(roster, rate).with_code(code).build().expect("within ranges");
     let mut sim_config = SimConfig::new(nodes as usize, 1);
     sim_config.network.link.delay = Duration::from_micros(50);
@@ -264,7 +265,7 @@ pub fn recovered_share<P: Member<Shared = Config>>(
     let mut sim = Sim::new(sim_config, Arc::new(config.clone()), |_| make(&config));
     for number in 0..6_000 {
         let payload = Payload::Zeros(300);
-        sim.command_at(at(number), NodeId(number % nodes), Command::multicast(payload));
+        sim.command_at(at(number), NodeId::from(number % nodes), Command::multicast(payload));
     }
     let mut ledger = SlingshotLedger::new(&config, None);
     sim.run_until(at(20_000), &mut ledger);
@@ -294,12 +295,12 @@ fn draw_config(rng: &mut Rng, nodes: u32, from: PullFrom) -> Config {
     let on = |rng: &mut Rng| rng.chance(0.5);
     let millis = |rng: &mut Rng, most| Duration::from_millis(1 + u64::from(rng.below(most)));
     let groups = (0..1 + rng.below(GROUPS)).map(|group| {
-        let members = (0..nodes).map(NodeId).filter(|_| rng.chance(0.8)).collect();
+        let members = (0..nodes).map(NodeId::from).filter(|_| rng.chance(0.8)).collect();
         (GroupId(group), on(rng).then_some(members))
     });
     let groups: Vec<(GroupId, Option<Arc<[NodeId]>>)> = groups.collect();
     let deadline = millis(rng, 100);
-    Config::new(View::roster((0..nodes).map(NodeId)))
+    Config::new(View::roster((0..nodes).map(NodeId::from)))
         .with_groups(groups)
         .with_rate(Rate::new(r, c).expect("within the ranges"))
         .with_r_max(8)
@@ -358,7 +359,7 @@ fn draw_network(rng: &mut Rng) -> NetworkConfig {
 fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..rng.below(5) {
-        let (node, when) = (NodeId(rng.below(nodes)), rng.below(FAULTS_MS));
+        let (node, when) = (NodeId::from(rng.below(nodes)), rng.below(FAULTS_MS));
         match rng.below(4) {
             0 => {
                 faults.push((at(when), Fault::Crash(node)));
@@ -369,12 +370,12 @@ fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
                 faults.push((at(when), Fault::Pause(node, pause)));
             }
             2 => {
-                let side = (0..nodes).map(NodeId).filter(|_| rng.chance(0.3)).collect();
+                let side = (0..nodes).map(NodeId::from).filter(|_| rng.chance(0.3)).collect();
                 faults.push((at(when), Fault::Partition(vec![side])));
                 faults.push((at(when + 1 + rng.below(200)), Fault::Heal));
             }
             _ => {
-                faults.push((at(when), Fault::Block(node, NodeId(rng.below(nodes)))));
+                faults.push((at(when), Fault::Block(node, NodeId::from(rng.below(nodes)))));
                 faults.push((at(when + 1 + rng.below(200)), Fault::Heal));
             }
         }
@@ -389,7 +390,7 @@ fn draw_absences(seed: u64, nodes: u32) -> Vec<Absence> {
         let from_ms = rng.below(FAULTS_MS);
         Absence {
             group: GroupId(rng.below(GROUPS)),
-            node: NodeId(rng.below(nodes)),
+            node: NodeId::from(rng.below(nodes)),
             from_ms,
             until_ms: from_ms + 1 + rng.below(300),
             forgets: rng.chance(0.5),

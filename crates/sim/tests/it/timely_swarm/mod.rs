@@ -173,14 +173,14 @@ impl Scenario {
             let ticket = u64::from(number) + 1;
             let payload = Payload::from(bytes);
             let command = Command::Multicast { group: GroupId(0), payload, ticket };
-            sim.command_at(at(rng.below(FAULTS_MS)), NodeId(rng.below(nodes)), command);
+            sim.command_at(at(rng.below(FAULTS_MS)), NodeId::from(rng.below(nodes)), command);
         }
         for (at, fault) in &self.faults {
             sim.fault_at(*at, fault.clone());
         }
         let mut ledger = TimelyLedger::new(self.config.order() == Order::Fifo);
         sim.run_until(at(30_000), &mut (&mut ledger, also));
-        for node in (0..nodes).map(NodeId).filter(|&node| sim.is_alive(node)) {
+        for node in (0..nodes).map(NodeId::from).filter(|&node| sim.is_alive(node)) {
             ledger.check_accounts(sim.now(), node, missing(sim.node(node).node()));
         }
         match ledger.violation() {
@@ -236,7 +236,7 @@ fn draw_config(rng: &mut Rng, nodes: u32, baseline: Baseline) -> Config {
     let millis = |rng: &mut Rng, most| Duration::from_millis(1 + u64::from(rng.below(most)));
     let (r, c) = (1 + rng.below(8) as usize, 1 + rng.below(4) as usize);
     let deadline = millis(rng, 100);
-    let config = Config::new(View::roster((0..nodes).map(NodeId)))
+    let config = Config::new(View::roster((0..nodes).map(NodeId::from)))
         .with_rate(Rate::new(r, c).expect("within the ranges"))
         .with_order(if on(rng) { Order::Fifo } else { Order::Unordered })
         .with_pull(on(rng).then(Pull::default))
@@ -280,7 +280,7 @@ fn draw_network(rng: &mut Rng) -> NetworkConfig {
 fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..rng.below(4) {
-        let (node, when) = (NodeId(rng.below(nodes)), rng.below(FAULTS_MS));
+        let (node, when) = (NodeId::from(rng.below(nodes)), rng.below(FAULTS_MS));
         match rng.below(3) {
             0 => {
                 faults.push((at(when), Fault::Crash(node)));
@@ -291,7 +291,7 @@ fn draw_faults(rng: &mut Rng, nodes: u32) -> Vec<(Instant, Fault)> {
                 faults.push((at(when), Fault::Pause(node, pause)));
             }
             _ => {
-                let side = (0..nodes).map(NodeId).filter(|_| rng.chance(0.3)).collect();
+                let side = (0..nodes).map(NodeId::from).filter(|_| rng.chance(0.3)).collect();
                 faults.push((at(when), Fault::Partition(vec![side])));
                 faults.push((at(when + 1 + rng.below(200)), Fault::Heal));
             }

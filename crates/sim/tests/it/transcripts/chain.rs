@@ -13,7 +13,7 @@ impl Story for Chain {
     const COUNTERS: &'static CounterSet = &counters::COUNTERS;
 
     fn build(config: SimConfig, words: &mut Words<'_>) -> Result<Sim<'static, Chain>, String> {
-        let view = View::roster((0..config.nodes as u32).map(NodeId));
+        let view = View::roster((0..config.nodes as u64).map(NodeId));
         let mut shared = Config::new(view.clone());
         words.set_knobs(&mut shared)?;
         let shared = shared.build().map_err(|error| error.to_string())?;
@@ -21,7 +21,7 @@ impl Story for Chain {
         let nodes = config.nodes as u32;
         let mut sim = Sim::new(config, Arc::new(shared), move |_| Chain::new(&member));
         let view = Arc::new(view);
-        (0..nodes).for_each(|node| sim.view_at(Instant::ZERO, NodeId(node), view.clone()));
+        (0..nodes).for_each(|node| sim.view_at(Instant::ZERO, NodeId::from(node), view.clone()));
         Ok(sim)
     }
 

@@ -26,7 +26,7 @@ impl Story for Overlay {
             None => None,
             Some("full") => {
                 shared = shared.with_upkeep_every(None).with_ping(PingPolicy::Off);
-                Some(Oracle::new(shared.space(), (0..config.nodes as u32).map(NodeId)))
+                Some(Oracle::new(shared.space(), (0..config.nodes as u64).map(NodeId)))
             }
             Some(other) => return Err(format!("tables={other} is not known")),
         };

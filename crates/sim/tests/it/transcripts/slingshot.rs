@@ -58,7 +58,7 @@ impl Story for Srm {
 }
 
 fn roster(config: &SimConfig) -> View {
-    View::roster((0..config.nodes as u32).map(NodeId))
+    View::roster((0..config.nodes as u64).map(NodeId))
 }
 
 fn multicast(words: &mut Words<'_>) -> Result<Command, String> {

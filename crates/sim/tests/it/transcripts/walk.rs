@@ -23,7 +23,7 @@ impl Story for Server {
         let edges = (0..vertices).flat_map(|at| [1, 4].map(|step| (at, (at + step) % vertices)));
         let graph = Graph::from_edges(vertices, edges).map_err(|error| error.to_string())?;
         let owners = (0..vertices).map(|at| (at % servers) as u16).collect();
-        let owners = Owners::new((0..servers).map(NodeId).collect(), owners);
+        let owners = Owners::new((0..servers).map(NodeId::from).collect(), owners);
         let (graph, owners) = (Arc::new(graph), Arc::new(owners.ok_or("too many servers")?));
         let mut settings = Config::default();
         words.set_knobs(&mut settings)?;

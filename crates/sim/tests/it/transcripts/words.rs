@@ -79,7 +79,7 @@ impl<'a> Words<'a> {
 
     /// All nodes of the run.
     pub fn all_nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
-        (0..self.nodes.unwrap_or(0)).map(NodeId)
+        (0..self.nodes.unwrap_or(0)).map(NodeId::from)
     }
 
     /// A time as `20ms`.
@@ -131,7 +131,9 @@ impl<'a> Words<'a> {
     /// The node, if it is one of the run's.
     pub fn check(&self, node: NodeId) -> Result<NodeId, String> {
         match self.nodes {
-            Some(nodes) if node.0 >= nodes => Err(format!("{node} is not one of {nodes} nodes")),
+            Some(nodes) if node >= NodeId::from(nodes) => {
+                Err(format!("{node} is not one of {nodes} nodes"))
+            }
             _ => Ok(node),
         }
     }

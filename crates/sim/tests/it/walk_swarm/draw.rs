@@ -189,7 +189,7 @@ fn draw_jobs(
 ) -> Vec<(Instant, NodeId, Job)> {
     let mut draw = |number| {
         let when = Instant::ZERO + Duration::from_micros(rng.below(FAULTS_MS * 900).into());
-        let node = NodeId(rng.below(nodes));
+        let node = NodeId::from(rng.below(nodes));
         let job = Job {
             // Names are taken twice now and then.
             id: JobId(if rng.chance(0.1) { 0 } else { number }),
@@ -283,7 +283,7 @@ fn draw_faults(
 ) -> Vec<(Instant, Fault)> {
     let mut faults = Vec::new();
     for _ in 0..rng.below(5) {
-        let node = NodeId(rng.below(nodes));
+        let node = NodeId::from(rng.below(nodes));
         let job = rng.below(jobs.len() as u32) as usize;
         let when = match rng.chance(0.7) {
             true => jobs[job].0 + Duration::from_micros(rng.below(20_000).into()),
@@ -296,9 +296,9 @@ fn draw_faults(
                 faults.push((until, Fault::Restart(node)));
             }
             2 => faults.push((when, Fault::Pause(node, millis(1 + rng.below(100))))),
-            3 => faults.push((when, Fault::Block(node, NodeId(rng.below(nodes))))),
+            3 => faults.push((when, Fault::Block(node, NodeId::from(rng.below(nodes))))),
             _ => {
-                let side = (0..nodes).map(NodeId).filter(|_| rng.chance(0.5)).collect();
+                let side = (0..nodes).map(NodeId::from).filter(|_| rng.chance(0.5)).collect();
                 faults.push((when, Fault::Partition(vec![side])));
                 faults.push((until, Fault::Heal));
             }

@@ -107,7 +107,7 @@ impl Scenario {
 
     pub fn world(&self) -> (Arc<Graph>, Arc<Owners>, World) {
         let graph = Arc::new(self.graph());
-        let servers = (0..self.servers).map(NodeId).collect();
+        let servers = (0..self.servers).map(NodeId::from).collect();
         let owners = Owners::new(servers, self.owners.clone()).expect("each vertex has a server");
         let owners = Arc::new(owners);
         let weights = self.weights.as_deref().map(Arc::from);

@@ -71,17 +71,17 @@ fn messages() -> Vec<(Message, &'static str)> {
     let bodies: Vec<(Body, &'static str)> = vec![
         (
             Body::Route(route(Purpose::Get)),
-            "00 01020304 a0 00000007 01 000009000000000a 01 0002 K1 K2",
+            "00 01020304 a0 0000000000000007 01 000009000000000a 01 0002 K1 K2",
         ),
         (
             Body::Route(route(Purpose::Send(Arc::new(value("hi"))))),
-            "00 01020304 a0 00000007 01 000009000000000a 03 00000002 0002 K1 K2 6869",
+            "00 01020304 a0 0000000000000007 01 000009000000000a 03 00000002 0002 K1 K2 6869",
         ),
         (Body::Ack { exchange: 5 }, "01 00000005"),
         (
             Body::Result { tag: 6, answers, range },
-            "02 0000000000000006 01 K1 K2 0003 K1 01 K2 02 0000000000000002 00000003 00000002 \
-             K3 06 7879",
+            "02 0000000000000006 01 K1 K2 0003 K1 01 K2 02 0000000000000002 0000000000000003 \
+             00000002 K3 06 7879",
         ),
         (
             Body::Find {
@@ -95,8 +95,8 @@ fn messages() -> Vec<(Message, &'static str)> {
         ),
         (
             Body::Found(Box::new(found)),
-            "04 00000005 00 0002 0001 02 00000008 00000009 0002 00 00 02 0000000000000002 \
-             00000003 00000001 76",
+            "04 00000005 00 0002 0001 02 0000000000000008 0000000000000009 0002 00 00 02 \
+             0000000000000002 0000000000000003 00000001 76",
         ),
         (
             Body::Put {
@@ -137,9 +137,10 @@ fn messages() -> Vec<(Message, &'static str)> {
         ),
         (
             Body::Copy { exchange: 5, records: records().into() },
-            "07 00000005 0003 K1 0000000000000002 00000003 00000004 0000000000000005 00000006 \
-             00000002 K2 0000000000000002 00000003 00000004 0000000000000005 00000007 ffffffff K3 \
-             0000000000000002 00000003 00000004 0000000000000005 00000008 00000001 6162 63",
+            "07 00000005 0003 K1 0000000000000002 0000000000000003 0000000000000004 \
+             0000000000000005 00000006 00000002 K2 0000000000000002 0000000000000003 \
+             0000000000000004 0000000000000005 00000007 ffffffff K3 0000000000000002 \
+             0000000000000003 0000000000000004 0000000000000005 00000008 00000001 6162 63",
         ),
         (
             Body::CopyReply {
@@ -151,17 +152,18 @@ fn messages() -> Vec<(Message, &'static str)> {
                     CopyAnswer::Far,
                 ],
             },
-            "08 00000005 0004 00 01 0000000000000002 00000003 00000004 0000000000000005 02 03",
+            "08 00000005 0004 00 01 0000000000000002 0000000000000003 0000000000000004 \
+             0000000000000005 02 03",
         ),
         (Body::Fetch { exchange: 5, keys: [key(1), key(3)].into() }, "09 00000005 0002 K1 K3"),
         (
             Body::Fetched { exchange: 5, records: records()[1..2].to_vec(), is_whole: true },
-            "0a 00000005 01 0001 K2 0000000000000002 00000003 00000004 0000000000000005 00000007 \
-             ffffffff",
+            "0a 00000005 01 0001 K2 0000000000000002 0000000000000003 0000000000000004 \
+             0000000000000005 00000007 ffffffff",
         ),
         (
             Body::Summary { exchange: 5, entries: [(key(1), stamp().version)].into() },
-            "0b 00000005 0001 K1 0000000000000002 00000003",
+            "0b 00000005 0001 K1 0000000000000002 0000000000000003",
         ),
         (
             Body::SummaryReply {
@@ -186,20 +188,21 @@ fn messages() -> Vec<(Message, &'static str)> {
         ),
         (
             Body::Answer { exchange: 5, nodes: vec![n(1), n(2)] },
-            "0e 00000005 0002 00000001 00000002",
+            "0e 00000005 0002 0000000000000001 0000000000000002",
         ),
         (Body::Notify, "0f"),
         (Body::Ping { exchange: 5 }, "10 00000005"),
         (Body::Pong { exchange: 5 }, "11 00000005"),
         (Body::NotMember { exchange: 5 }, "12 00000005"),
         (Body::Goodbye, "13"),
-        (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 00000008 00000009"),
+        (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 0000000000000008 0000000000000009"),
     ];
     let mut messages: Vec<(Message, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
     let address = (n(4), Bytes::from_static(b"a:1"));
     let addresses = Addresses(Some([address].into()));
-    messages.push((Message { body: Body::Notify, addresses }, "8f 0001 00000004 03 613a31"));
+    messages
+        .push((Message { body: Body::Notify, addresses }, "8f 0001 0000000000000004 03 613a31"));
     messages
 }
 
@@ -248,7 +251,7 @@ fn walks_have_the_bytes_they_always_had() {
         let [k1, k2] = [1, 2].map(|byte| hex(&key(byte).to_bytes()));
         let expected = [
             format!("03 00000005 01 0000000000000006 01 0002 {k1} {first} {k2} {second}"),
-            format!("04 00000005 00 0001 0002 01 00000008 {first} {second}"),
+            format!("04 00000005 00 0001 0002 01 0000000000000008 {first} {second}"),
         ];
         for (message, expected) in with_walks(walks).into_iter().zip(expected) {
             let bytes = encode_to_bytes(&message);
@@ -301,10 +304,10 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));
     assert_eq!(refusal(&[8, 0, 0, 0, 5, 0, 1, 4]), bad("copy answer", 4));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
-    assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 4, 0, 0]), bad("address", 0));
+    assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0]), bad("address", 0));
     assert_eq!(refusal(&[10, 0, 0, 0, 5, 3]), bad("whole", 3));
-    assert_eq!(refusal(&[0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 2]), bad("member", 2));
-    let head = [0, 0, 0, 0, 1, 9, 0, 0, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 1];
+    assert_eq!(refusal(&[0, 0, 0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0, 7, 2]), bad("member", 2));
+    let head = [0, 0, 0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 1];
     assert_eq!(refusal(&[&head[..], &[4]].concat()), bad("purpose", 4));
     assert_eq!(refusal(&[&head[..], &[0, 0, 0]].concat()), bad("targets", 0));
     let too_long = [&head[..], &[3, 0, 1, 0, 1]].concat();
@@ -327,7 +330,7 @@ fn any_value() -> impl Strategy<Value = Payload> {
 fn any_stamp() -> impl Strategy<Value = Stamp> {
     let stamp =
         |(count, by, writer, write)| Stamp { version: Version { count, by }, writer, write };
-    (any::<u64>(), any::<u32>(), any::<u32>(), any::<u64>()).prop_map(stamp)
+    (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(stamp)
 }
 
 proptest! {

@@ -105,7 +105,7 @@ pub(super) fn key(byte: u8) -> Key {
 }
 
 pub(super) fn n(node: u32) -> NodeId {
-    NodeId(node)
+    NodeId::from(node)
 }
 
 struct NoBacklog;
@@ -143,12 +143,12 @@ impl Net {
         let config = config.build().expect("within the ranges");
         let mut tables: BTreeMap<NodeId, Scripted> = BTreeMap::new();
         for &(node, bytes, to) in ways {
-            for node in to.iter().copied().chain([node]).map(NodeId) {
+            for node in to.iter().copied().chain([node]).map(NodeId::from) {
                 let empty = Scripted::new(node);
                 tables.entry(node).or_insert(empty);
             }
             let table = tables.get_mut(&n(node)).expect("just put in");
-            let to: Vec<NodeId> = to.iter().copied().map(NodeId).collect();
+            let to: Vec<NodeId> = to.iter().copied().map(NodeId::from).collect();
             table.ways.extend(bytes.iter().map(|&byte| (byte, to.clone())));
         }
         let node = |(node, table)| (node, Overlay::with_router(&config, node, Box::new(table)));

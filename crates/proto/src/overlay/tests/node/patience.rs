@@ -40,12 +40,12 @@ fn only_keys_that_nodes_put_off_outlive_the_last_attempt() {
         FailReason::TimedOut,
         FailReason::Unreplicated,
     ];
-    for (slot, why) in request.slots.iter_mut().zip(why.clone()) {
+    for (slot, why) in request.slots.iter_mut().zip(why) {
         (slot.state, slot.why) = (State::Waiting, why);
     }
     request.attempt = attempts - 1;
     net.wait(Duration::from_secs(3));
-    let failed = why[3..].iter().map(|why| Outcome::Failed(why.clone()));
+    let failed = why[3..].iter().map(|why| Outcome::Failed(*why));
     let expected: BTreeMap<Key, Outcome> = [key(4), key(5)].into_iter().zip(failed).collect();
     assert_eq!(net.outcomes(), expected);
     // As long as all attempts may take: 12 s.
