@@ -72,9 +72,10 @@ impl Server {
         traveller: Traveller,
         vertex: Vertex,
     ) {
-        let Some(traveller) = self.route(cx, JobOf::Arriving(head), traveller, vertex) else {
-            return;
-        };
+        let owner = self.graph.part().owner(vertex);
+        if owner != Some(cx.node) {
+            return self.depart(cx, owner, JobOf::Arriving(head), traveller);
+        }
         let steps = credit_of(&traveller.walker);
         if !self.homes.has_credit(home, steps, self.config.home_steps_max) {
             return self.refuse(cx, counters::WALKER_BEYOND_CREDIT, 1);

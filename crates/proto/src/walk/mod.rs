@@ -281,33 +281,27 @@ impl Server {
 
     /// A walker that was served goes to where the edges of `vertex` are.
     fn route_served(&mut self, cx: &mut Context<'_, Server>, queued: QueuedWalker, vertex: Vertex) {
-        let QueuedWalker { job, home, traveller } = queued;
-        let Some(traveller) = self.route(cx, JobOf::Served(job), traveller, vertex) else {
-            return self.jobs.leave(job);
-        };
-        let queued = QueuedWalker { job, home, traveller };
-        match &mut self.steps {
-            Some(steps) => steps.stay(queued),
-            None => self.enter(cx, queued),
-        }
-    }
-
-    /// Sends a walker to the server that has the edges of `vertex`. Returns it if this one has
-    /// them.
-    fn route(
-        &mut self,
-        cx: &mut Context<'_, Server>,
-        job: JobOf<'_>,
-        traveller: Traveller,
-        vertex: Vertex,
-    ) -> Option<Traveller> {
         let owner = self.graph.part().owner(vertex);
         if owner == Some(cx.node) {
-            return Some(traveller);
+            return match &mut self.steps {
+                Some(steps) => steps.stay(queued),
+                None => self.enter(cx, queued),
+            };
         }
+        self.depart(cx, owner, JobOf::Served(queued.job), queued.traveller);
+        self.jobs.leave(queued.job);
+    }
+
+    /// Sends a walker to the server that has the edges that it needs, which is not this one.
+    fn depart(
+        &mut self,
+        cx: &mut Context<'_, Server>,
+        owner: Option<NodeId>,
+        job: JobOf<'_>,
+        traveller: Traveller,
+    ) {
         let Some(owner) = owner else {
-            self.count_lost(cx);
-            return None;
+            return self.count_lost(cx);
         };
         self.census.departed += 1;
         let head = match job {
@@ -321,7 +315,6 @@ impl Server {
                 self.bundler.send(cx, config, owner, head, BundleItem::Walker(traveller));
             }
         }
-        None
     }
 
     /// A walker is dropped because no server has the edges that it needs.

@@ -328,10 +328,10 @@ impl Server {
         self.census.generated += begun.len() as u64;
         for traveller in begun {
             let at = traveller.walker.at;
-            let arriving = JobOf::Arriving(&head);
-            if let Some(traveller) = self.route(cx, arriving, traveller, at)
-                && let Some(job) = self.jobs.enter(&head)
-            {
+            let owner = self.graph.part().owner(at);
+            if owner != Some(cx.node) {
+                self.depart(cx, owner, JobOf::Arriving(&head), traveller);
+            } else if let Some(job) = self.jobs.enter(&head) {
                 self.homes.push(QueuedWalker { job, home: HomeId::SERVERS, traveller });
             }
         }
