@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::record::ServiceNumber;
-use paceline_net::{Events, Hosted, Node, Roster, StartError};
+use paceline_net::{Bound, Events, Hosted, Node, Roster, StartError};
 use paceline_proto::core::{MembershipCommand, NodeId};
+use paceline_proto::group::Group;
+use paceline_proto::multicast::Multicast;
+use paceline_proto::overlay::Overlay;
+use paceline_proto::walk::Server;
 
 use crate::Host;
 use crate::join_error::{JoinError, UnresolvedPeer};
@@ -46,6 +50,38 @@ impl Peers {
     }
 }
 
+/// A protocol of a service.
+///
+/// Each is started by a function of its own, which calls nothing that is generic in the caller: so
+/// what a node runs for every message is compiled with this crate, at its level of optimization,
+/// and not with each application.
+pub(crate) trait Startable: Hosted {
+    /// Starts a node with this protocol.
+    fn start(
+        self,
+        bound: Bound,
+        roster: Roster,
+        shared: Self::Shared,
+    ) -> Result<(Node<Self>, Events<Self>), StartError>;
+}
+
+macro_rules! startable {
+    ($($protocol:ty),*) => {$(
+        impl Startable for $protocol {
+            fn start(
+                self,
+                bound: Bound,
+                roster: Roster,
+                shared: Self::Shared,
+            ) -> Result<(Node<Self>, Events<Self>), StartError> {
+                bound.start(roster, self, Arc::new(shared))
+            }
+        }
+    )*};
+}
+
+startable!(Group, Multicast, Overlay, Server);
+
 /// What the builder of every service has: the host, the service's name, and how long entering it
 /// may take.
 #[derive(Debug)]
@@ -75,7 +111,7 @@ impl Joining {
     }
 
     /// Starts the node. `kind` separates services of one name: hosts of another kind refuse it.
-    pub(crate) fn start<P: Hosted>(
+    pub(crate) fn start<P: Startable>(
         self,
         kind: &str,
         protocol: P,
@@ -84,7 +120,7 @@ impl Joining {
         let Host { bound, id, address } = self.host;
         let bound = bound.for_service(ServiceNumber::of(kind, &self.name));
         let roster = Roster::new([(id, address)]).expect("one node is not named twice");
-        bound.start(roster, protocol, Arc::new(shared))
+        protocol.start(bound, roster, shared)
     }
 
     /// Starts a member and founds its group, or joins it if there are peers. Returns once it is in
@@ -98,7 +134,7 @@ impl Joining {
         report: impl FnOnce(Node<P>) -> R,
     ) -> Result<(MemberHandle<P>, Reader<R>), JoinError>
     where
-        P: Hosted<Command: From<MembershipCommand>>,
+        P: Startable<Command: From<MembershipCommand>>,
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());
