@@ -152,7 +152,8 @@ impl<P: HoldsAddresses> Tamper<P> for Whereabouts {
         }
         let mut seen = self.seen.lock().expect("no panic under the lock");
         seen.held.insert(cx.node, node.held());
-        let stale = cx.outbox.contacts.iter().find(|(node, address)| self.is_stale(*node, address));
+        let stale =
+            cx.outbox.links.contacts.iter().find(|(node, address)| self.is_stale(*node, address));
         if let Some((node, address)) = stale {
             let (at, holder) = (cx.now, cx.node);
             seen.hints.get_or_insert_with(|| format!("{at}: {holder} hints {node}: {address:?}"));

@@ -108,7 +108,7 @@ impl Bench {
         outbox.sends.clear();
         outbox.events.clear();
         outbox.group_sends.clear();
-        outbox.memberships.clear();
+        outbox.links.memberships.clear();
         outbox.counters.drain_into(&mut self.counters);
         self.timers.append(&mut outbox.timers);
     }

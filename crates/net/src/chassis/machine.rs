@@ -9,7 +9,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{
-    Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, Outbox,
+    Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, LinkRequests, NodeId, Outbox,
     Outgoing, Payload, PeerState, Protocol, Rng, View, Wire,
 };
 use paceline_proto::parts::slab::Slab;
@@ -19,18 +19,20 @@ use crate::events::EventSender;
 
 /// A protocol as its driver sees it.
 ///
-/// A driver makes one call at a time and carries out its requests before the next: those written
-/// into [`Io`], and its messages ([`Machine::send_all`]).
+/// A driver makes one call at a time and carries out its requests before the next.
 pub(crate) trait Machine: Send {
     /// Calls a handler.
-    fn call(&mut self, io: &mut Io<'_>, call: Call);
+    fn call(&mut self, io: &Io<'_>, call: Call);
+
+    /// The requests of the last call that name no type of the protocol.
+    fn links(&mut self) -> &mut LinkRequests;
 
     /// Decodes a message and keeps it for [`Call::Message`]. Calls no handler.
     fn decode(&mut self, bytes: Bytes) -> Result<(), DecodeError>;
 
-    /// Hands over the messages of the last call: those to groups first, each kind in call order.
-    /// Returns how many went to single nodes.
-    fn send_all(&mut self, sender: &mut dyn Sender) -> usize;
+    /// Hands over the messages of the last call, those to groups first, and then its timers, each
+    /// kind in call order.
+    fn carry_out(&mut self, carrier: &mut dyn Carrier);
 
     /// Takes up to `at_most` inputs from the application's queue, one [`Call::Input`] each.
     /// Ready with 0 once every handle is gone; pending if there are none now.
@@ -66,7 +68,7 @@ pub(crate) enum Call {
     Input,
 }
 
-/// The inputs of a call, and the place of its requests.
+/// The inputs of a call.
 pub(crate) struct Io<'a> {
     /// The present.
     pub(crate) now: Instant,
@@ -74,32 +76,21 @@ pub(crate) struct Io<'a> {
     pub(crate) backlog: &'a dyn Backlog,
     /// The largest message, in bytes, that a datagram carries.
     pub(crate) datagram_bytes_max: usize,
-    /// The requests of the call, except messages.
-    pub(crate) requests: &'a mut Requests,
 }
 
-/// The requests of a call, except messages and events. Reused by the driver.
-#[derive(Debug, Default)]
-pub(crate) struct Requests {
-    /// Groups to join or leave, in order.
-    pub(crate) memberships: Vec<(GroupId, Membership)>,
-    /// Timers to arm: when each is due, and its slot.
-    pub(crate) timers: Vec<(Instant, u32)>,
-    /// Peers, and the backlog in bytes below which the protocol asks for a notification.
-    pub(crate) drains: Vec<(NodeId, usize)>,
-    /// Peers whose connections the driver must close.
-    pub(crate) disconnects: Vec<NodeId>,
-    /// Addresses of nodes.
-    pub(crate) contacts: Vec<(NodeId, Bytes)>,
-}
-
-/// A driver that sends messages.
-pub(crate) trait Sender {
+/// A driver that carries out what a protocol asks for. It calls no handler meanwhile.
+pub(crate) trait Carrier {
     /// Sends a message to a node.
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode);
 
     /// Sends a message to a group.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode);
+
+    /// Called after the last message, if any went to a single node.
+    fn end_sends(&mut self);
+
+    /// Arms the timer in this slot.
+    fn arm(&mut self, at: Instant, slot: u32);
 }
 
 /// The sending half of [`Wire`], for any type of message. A driver has a message encoded in its
@@ -246,22 +237,10 @@ impl<P: Hosted> Typed<P> {
             events,
         }
     }
-
-    /// Hands the handler's requests to the driver, except messages.
-    fn hand_over(&mut self, requests: &mut Requests) {
-        let outbox = &mut self.outbox;
-        requests.memberships.append(&mut outbox.memberships);
-        requests.drains.append(&mut outbox.drains);
-        requests.disconnects.append(&mut outbox.disconnects);
-        requests.contacts.append(&mut outbox.contacts);
-        let timers = outbox.timers.drain(..);
-        requests.timers.extend(timers.map(|(at, timer)| (at, self.timers.insert(timer))));
-        self.events.send_all(outbox.events.drain(..), &mut outbox.counters);
-    }
 }
 
 impl<P: Hosted> Machine for Typed<P> {
-    fn call(&mut self, io: &mut Io<'_>, call: Call) {
+    fn call(&mut self, io: &Io<'_>, call: Call) {
         let cx = &mut Context {
             now: io.now,
             node: self.node,
@@ -292,7 +271,14 @@ impl<P: Hosted> Machine for Typed<P> {
                 }
             }
         }
-        self.hand_over(io.requests);
+        let outbox = &mut self.outbox;
+        if !outbox.events.is_empty() {
+            self.events.send_all(outbox.events.drain(..), &mut outbox.counters);
+        }
+    }
+
+    fn links(&mut self) -> &mut LinkRequests {
+        &mut self.outbox.links
     }
 
     fn decode(&mut self, bytes: Bytes) -> Result<(), DecodeError> {
@@ -300,15 +286,27 @@ impl<P: Hosted> Machine for Typed<P> {
         Ok(())
     }
 
-    fn send_all(&mut self, sender: &mut dyn Sender) -> usize {
-        for (group, message) in self.outbox.group_sends.drain(..) {
-            sender.send_group(group, &message);
+    fn carry_out(&mut self, carrier: &mut dyn Carrier) {
+        let outbox = &mut self.outbox;
+        // Each message is encoded where it lies: to move one costs as much as to encode it.
+        if !outbox.group_sends.is_empty() {
+            outbox.group_sends.iter().for_each(|(group, message)| {
+                carrier.send_group(*group, message);
+            });
+            outbox.group_sends.clear();
         }
-        let count = self.outbox.sends.len();
-        for Outgoing { to, lane, message } in self.outbox.sends.drain(..) {
-            sender.send(to, lane, &message);
+        if !outbox.sends.is_empty() {
+            outbox.sends.iter().for_each(|Outgoing { to, lane, message }| {
+                carrier.send(*to, *lane, message);
+            });
+            outbox.sends.clear();
+            carrier.end_sends();
         }
-        count
+        if !outbox.timers.is_empty() {
+            for (at, timer) in outbox.timers.drain(..) {
+                carrier.arm(at, self.timers.insert(timer));
+            }
+        }
     }
 
     fn poll_inputs(&mut self, cx: &mut TaskContext<'_>, at_most: usize) -> Poll<usize> {

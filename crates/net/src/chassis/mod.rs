@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::Clock;
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Io, Machine, Requests, Sender};
+use crate::chassis::machine::{Call, Carrier, Io, Machine};
 use crate::chassis::ready::{ReadyList, Source};
 use crate::emulate::{Emulator, Peers};
 use crate::events::EventGate;
@@ -33,12 +33,28 @@ use crate::stats::{Held, Traffic};
 const INPUTS_MAX: usize = 128;
 
 /// A driver, which a task runs turn by turn.
-pub(crate) trait Drive: Sender + Send {
+pub(crate) trait Drive: Carrier + Send {
     /// Its base.
     fn chassis(&mut self) -> &mut Chassis;
 
+    /// The links, of which a handler may ask.
+    fn backlog(&self) -> &dyn Backlog;
+
+    /// The largest message, in bytes, that a datagram carries.
+    fn datagram_bytes_max(&self) -> usize;
+
+    /// Carries out the requests of the last call. Calls no handler.
+    fn carry_out(&mut self, machine: &mut dyn Machine);
+
     /// Calls a handler and carries out its requests.
-    fn handle(&mut self, call: Call);
+    fn handle(&mut self, call: Call) {
+        let now = self.chassis().now;
+        let mut machine = self.chassis().machine.take().expect(NO_CALL);
+        let datagram_bytes_max = self.datagram_bytes_max();
+        machine.call(&Io { now, backlog: self.backlog(), datagram_bytes_max }, call);
+        self.carry_out(&mut *machine);
+        self.chassis().machine = Some(machine);
+    }
 
     /// Serves the sources that woke.
     fn turn(&mut self, woken: &mut Vec<Source>);
@@ -80,26 +96,12 @@ pub(crate) trait Drive: Sender + Send {
         }
         self.chassis().again.push(Source::Inputs);
     }
-
-    /// Sends the messages of the last call; returns how many went to single nodes.
-    fn send_all(&mut self) -> usize
-    where
-        Self: Sized,
-    {
-        // Sending calls no handler, so the protocol is not missed meanwhile.
-        let Some(mut machine) = self.chassis().machine.take() else { return 0 };
-        let count = machine.send_all(self);
-        self.chassis().machine = Some(machine);
-        count
-    }
 }
 
 /// The base of a driver: a protocol, the application's queues, the clock, emulated faults, counts.
 pub(crate) struct Chassis {
-    // Absent only while its messages are sent.
+    // Absent only during a call, and while its requests are carried out.
     machine: Option<Box<dyn Machine>>,
-    /// The requests of the last call.
-    pub(crate) requests: Requests,
     inputs_waker: Waker,
     gate: EventGate,
     common: Arc<Common>,
@@ -158,7 +160,6 @@ impl Chassis {
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let chassis = Chassis {
             machine: Some(ends.machine),
-            requests: Requests::default(),
             inputs_waker: ready.waker(Source::Inputs),
             gate: ends.gate,
             common: ends.common,
@@ -226,13 +227,6 @@ impl Chassis {
         present(&mut self.machine)
     }
 
-    /// Calls a handler. Its requests are in `requests`, and its messages wait to be sent.
-    pub(crate) fn call(&mut self, call: Call, backlog: &dyn Backlog, datagram_bytes_max: usize) {
-        let (now, requests) = (self.now, &mut self.requests);
-        let io = &mut Io { now, backlog, datagram_bytes_max, requests };
-        present(&mut self.machine).call(io, call);
-    }
-
     /// True while the driver must not read from peers, because the application has not received
     /// the events that they caused.
     pub(crate) fn holds_peers(&mut self) -> bool {
@@ -257,8 +251,10 @@ impl Chassis {
     }
 }
 
+const NO_CALL: &str = "no call is made while the requests of another are carried out";
+
 fn present(machine: &mut Option<Box<dyn Machine>>) -> &mut dyn Machine {
-    &mut **machine.as_mut().expect("sending calls no handler")
+    &mut **machine.as_mut().expect(NO_CALL)
 }
 
 impl Drop for Chassis {

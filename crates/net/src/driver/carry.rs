@@ -9,42 +9,14 @@ use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId};
 use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
 use super::{Deadline, Driver};
-use crate::chassis::Drive;
-use crate::chassis::machine::{Encode, Encoded, Sender};
+use crate::chassis::machine::{Carrier, Encode, Encoded};
 use crate::counters;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
 use crate::streams::outgoing::{NotifiedState, Phase};
 use crate::streams::queue::WriteQueue;
 
 impl Driver {
-    /// Carries out the requests of the last call. Calls no handler.
-    pub(super) fn carry_out(&mut self) {
-        let mut requests = std::mem::take(&mut self.chassis.requests);
-        for (node, address) in requests.contacts.drain(..) {
-            self.learn_address(node, &address);
-        }
-        for (group, membership) in requests.memberships.drain(..) {
-            self.change_membership(group, membership);
-        }
-        if self.send_all() > 0 {
-            self.keep_within_memory();
-        }
-        for (at, slot) in requests.timers.drain(..) {
-            self.deadlines.set(at, Deadline::Timer(slot));
-        }
-        for (to, below_bytes) in requests.drains.drain(..) {
-            if let Some(place) = self.peers.place(to) {
-                self.peers.at(place).outgoing.await_drain(below_bytes);
-                self.peers.list_flush(place);
-            }
-        }
-        while let Some(peer) = requests.disconnects.pop() {
-            self.disconnect(peer);
-        }
-        self.chassis.requests = requests;
-    }
-
-    fn change_membership(&mut self, group: GroupId, membership: Membership) {
+    pub(super) fn change_membership(&mut self, group: GroupId, membership: Membership) {
         let is_change = match membership {
             Membership::Joined => self.groups.insert(group),
             Membership::Left => self.groups.remove(&group),
@@ -158,7 +130,7 @@ impl Driver {
         self.deadlines.set_in_order(at, Deadline::Datagram { place, record });
     }
 
-    fn disconnect(&mut self, peer: NodeId) {
+    pub(super) fn disconnect(&mut self, peer: NodeId) {
         let Some(place) = self.peers.place(peer) else {
             return;
         };
@@ -168,7 +140,7 @@ impl Driver {
     }
 }
 
-impl Sender for Driver {
+impl Carrier for Driver {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
         let Some(place) = self.peers.place_or_recall(to, self.chassis.now, &self.chassis.ready)
         else {
@@ -179,11 +151,12 @@ impl Sender for Driver {
         match lane {
             Lane::Stream => self.send_stream(place, message, copies),
             Lane::Datagram => {
-                if HEADER_BYTES + message.wire_len() > self.config.datagram_bytes_max {
+                let bytes = message.wire_len();
+                if HEADER_BYTES + bytes > self.config.datagram_bytes_max {
                     self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
                     return;
                 }
-                self.send_datagram(place, Content::Message(message), copies);
+                self.send_datagram(place, Content::Message { message, bytes }, copies);
             }
         }
     }
@@ -213,6 +186,14 @@ impl Sender for Driver {
             let copies = self.chassis.draw(place, Lane::Datagram);
             self.send_datagram(place, Content::Record(record.clone()), copies);
         }
+    }
+
+    fn end_sends(&mut self) {
+        self.keep_within_memory();
+    }
+
+    fn arm(&mut self, at: Instant, slot: u32) {
+        self.deadlines.set(at, Deadline::Timer(slot));
     }
 }
 

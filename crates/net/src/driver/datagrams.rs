@@ -42,8 +42,8 @@ pub(super) struct Datagram<'a> {
 
 /// The content of a datagram.
 pub(super) enum Content<'a> {
-    /// A message to the peer alone.
-    Message(&'a dyn Encode),
+    /// A message to the peer alone, and its encoded length.
+    Message { message: &'a dyn Encode, bytes: usize },
     /// A record: a message to a group, the same for several peers, or one that is held back.
     Record(Bytes),
 }
@@ -82,8 +82,8 @@ impl Driver {
         self.introduce(place);
         let header = self.header_to(place);
         match content {
-            Content::Message(message) => {
-                self.queue_record(addr, header, message.wire_len(), |out| write(*message, out));
+            Content::Message { message, bytes } => {
+                self.queue_record(addr, header, *bytes, |out| write(*message, out));
             }
             Content::Record(record) => {
                 self.datagrams.queue.push(addr, record.len(), &mut self.chassis.counters, |out| {
@@ -107,11 +107,10 @@ impl Driver {
     /// The content of a datagram as a record to be held back: encoded bytes take less room than the
     /// message, and many records share one allocation.
     pub(super) fn held_record(&mut self, content: Content<'_>) -> Bytes {
-        let message = match content {
-            Content::Message(message) => message,
+        let (message, bytes) = match content {
+            Content::Message { message, bytes } => (message, HEADER_BYTES + bytes),
             Content::Record(record) => return record,
         };
-        let bytes = HEADER_BYTES + message.wire_len();
         if self.held.capacity() < bytes {
             self.held = BytesMut::with_capacity(bytes.max(HELD_BYTES));
         }

@@ -21,7 +21,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{GroupId, Instant, NodeId, PeerState};
+use paceline_proto::core::{Backlog, GroupId, Instant, NodeId, PeerState};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -30,7 +30,7 @@ use self::peers::PeerTable;
 use self::proofs::Proofs;
 use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
-use crate::chassis::machine::Call;
+use crate::chassis::machine::{Call, Machine};
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::config::NodeConfig;
@@ -343,10 +343,34 @@ impl Drive for Driver {
         &mut self.chassis
     }
 
-    fn handle(&mut self, call: Call) {
-        let datagram_bytes_max = self.config.datagram_message_bytes_max();
-        self.chassis.call(call, &self.peers, datagram_bytes_max);
-        self.carry_out();
+    fn backlog(&self) -> &dyn Backlog {
+        &self.peers
+    }
+
+    fn datagram_bytes_max(&self) -> usize {
+        self.config.datagram_message_bytes_max()
+    }
+
+    fn carry_out(&mut self, machine: &mut dyn Machine) {
+        if machine.links().is_empty() {
+            return machine.carry_out(self);
+        }
+        for (node, address) in machine.links().contacts.drain(..) {
+            self.learn_address(node, &address);
+        }
+        for (group, membership) in machine.links().memberships.drain(..) {
+            self.change_membership(group, membership);
+        }
+        machine.carry_out(self);
+        for (to, below_bytes) in machine.links().drains.drain(..) {
+            if let Some(place) = self.peers.place(to) {
+                self.peers.at(place).outgoing.await_drain(below_bytes);
+                self.peers.list_flush(place);
+            }
+        }
+        while let Some(peer) = machine.links().disconnects.pop() {
+            self.disconnect(peer);
+        }
     }
 
     fn turn(&mut self, woken: &mut Vec<Source>) {

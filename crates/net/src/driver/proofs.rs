@@ -276,7 +276,7 @@ impl Driver {
     pub(super) fn hold_datagram(&mut self, place: usize, content: &Content<'_>) {
         let bytes = HEADER_BYTES
             + match content {
-                Content::Message(message) => message.wire_len(),
+                Content::Message { bytes, .. } => *bytes,
                 Content::Record(record) => record.len(),
             };
         let node = self.peers.at(place).node;
@@ -284,8 +284,8 @@ impl Driver {
             return self.chassis.counters.add(counters::PROOF_DROPPED, 1);
         }
         let record = match content {
-            Content::Message(message) => {
-                self.record(self.header, message.wire_len(), |out| write(*message, out))
+            Content::Message { message, bytes } => {
+                self.record(self.header, *bytes, |out| write(*message, out))
             }
             Content::Record(record) => record.clone(),
         };

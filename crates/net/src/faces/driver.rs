@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{
-    Backlog, Copies, CounterId, GroupId, Lane, LinkFaults, NodeId, PeerState,
+    Backlog, Copies, CounterId, GroupId, Instant, Lane, LinkFaults, LinkRequests, NodeId, PeerState,
 };
 use tokio::sync::oneshot;
 
@@ -20,7 +20,7 @@ use super::table::FaceTable;
 use super::unproven::NetworkRates;
 use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Encode, Encoded, Sender};
+use crate::chassis::machine::{Call, Carrier, Encode, Encoded, Machine};
 use crate::chassis::ready::Source;
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::counters;
@@ -365,27 +365,6 @@ impl FaceDriver {
         self.chassis.again.push(Source::Deadline);
     }
 
-    /// Carries out the requests of the last call. Calls no handler.
-    fn carry_out(&mut self) {
-        let mut requests = std::mem::take(&mut self.chassis.requests);
-        let unsupported =
-            requests.memberships.len() + requests.drains.len() + requests.contacts.len();
-        if unsupported > 0 {
-            self.note_unsupported(unsupported);
-            requests.memberships.clear();
-            requests.drains.clear();
-            requests.contacts.clear();
-        }
-        self.send_all();
-        for (at, slot) in requests.timers.drain(..) {
-            self.deadlines.set(at, Deadline::Timer(slot));
-        }
-        while let Some(node) = requests.disconnects.pop() {
-            self.close(node);
-        }
-        self.chassis.requests = requests;
-    }
-
     fn note_unsupported(&mut self, requests: usize) {
         debug_assert!(false, "a protocol on faces has no groups, streams or contacts");
         self.chassis.counters.add(counters::FACES_UNSUPPORTED, requests as u64);
@@ -440,7 +419,7 @@ impl FaceDriver {
     }
 }
 
-impl Sender for FaceDriver {
+impl Carrier for FaceDriver {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
         if lane == Lane::Stream {
             return self.note_unsupported(1);
@@ -459,6 +438,12 @@ impl Sender for FaceDriver {
     fn send_group(&mut self, _group: GroupId, _message: &dyn Encode) {
         self.note_unsupported(1);
     }
+
+    fn end_sends(&mut self) {}
+
+    fn arm(&mut self, at: Instant, slot: u32) {
+        self.deadlines.set(at, Deadline::Timer(slot));
+    }
 }
 
 impl Drive for FaceDriver {
@@ -466,9 +451,28 @@ impl Drive for FaceDriver {
         &mut self.chassis
     }
 
-    fn handle(&mut self, call: Call) {
-        self.chassis.call(call, &NoStreams, self.config.datagram_bytes_max);
-        self.carry_out();
+    fn backlog(&self) -> &dyn Backlog {
+        &NoStreams
+    }
+
+    fn datagram_bytes_max(&self) -> usize {
+        self.config.datagram_bytes_max
+    }
+
+    fn carry_out(&mut self, machine: &mut dyn Machine) {
+        machine.carry_out(self);
+        let links = machine.links();
+        if links.is_empty() {
+            return;
+        }
+        let LinkRequests { memberships, drains, contacts, disconnects } = std::mem::take(links);
+        let unsupported = memberships.len() + drains.len() + contacts.len();
+        if unsupported > 0 {
+            self.note_unsupported(unsupported);
+        }
+        for node in disconnects.into_iter().rev() {
+            self.close(node);
+        }
     }
 
     fn turn(&mut self, woken: &mut Vec<Source>) {

@@ -21,7 +21,7 @@ pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};
 pub use membership::{ADDRESS_BYTES_MAX, MembershipCommand};
 pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
-pub use protocol::{Backlog, Context, Outbox, Outgoing, Protocol};
+pub use protocol::{Backlog, Context, LinkRequests, Outbox, Outgoing, Protocol};
 pub use rng::{Rng, mix};
 pub use view::{Member, View, ViewId};
 pub use wire::{

@@ -110,10 +110,41 @@ pub struct Outgoing<M> {
     pub message: M,
 }
 
+/// Requests of a handler that name no type of its protocol. Few calls make any.
+#[derive(Debug, Default)]
+pub struct LinkRequests {
+    /// Groups to join or leave, in order. Carried out before messages are sent.
+    pub memberships: Vec<(GroupId, Membership)>,
+    /// Peers and the backlog in bytes below which the protocol wants to hear of them.
+    pub drains: Vec<(NodeId, usize)>,
+    /// Peers that broke the protocol and whose connection the driver must close.
+    pub disconnects: Vec<NodeId>,
+    /// Nodes and where they are, in a form that only drivers of sockets read.
+    pub contacts: Vec<(NodeId, Bytes)>,
+}
+
+impl LinkRequests {
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.memberships.is_empty()
+            && self.drains.is_empty()
+            && self.disconnects.is_empty()
+            && self.contacts.is_empty()
+    }
+
+    /// Moves all of them to the end of others.
+    pub fn append_to(&mut self, outer: &mut LinkRequests) {
+        outer.memberships.append(&mut self.memberships);
+        outer.drains.append(&mut self.drains);
+        outer.disconnects.append(&mut self.disconnects);
+        outer.contacts.append(&mut self.contacts);
+    }
+}
+
 /// The output of a handler. Owned and reused by the driver; readable in tests.
 pub struct Outbox<P: Protocol> {
-    /// Groups to join or leave, in order. Carried out first.
-    pub memberships: Vec<(GroupId, Membership)>,
+    /// What it asks of groups, streams and addresses.
+    pub links: LinkRequests,
     /// Messages to send to groups, in order.
     pub group_sends: Vec<(GroupId, P::Message)>,
     /// Messages to send to single nodes, in order.
@@ -122,12 +153,6 @@ pub struct Outbox<P: Protocol> {
     pub timers: Vec<(Instant, P::Timer)>,
     /// Events for the local application, in order.
     pub events: Vec<P::Event>,
-    /// Peers and the backlog in bytes below which the protocol wants to hear of them.
-    pub drains: Vec<(NodeId, usize)>,
-    /// Peers that broke the protocol and whose connection the driver must close.
-    pub disconnects: Vec<NodeId>,
-    /// Nodes and where they are, in a form that only drivers of sockets read.
-    pub contacts: Vec<(NodeId, Bytes)>,
     /// Counts since the driver last took them.
     pub counters: Counters,
 }
@@ -135,14 +160,11 @@ pub struct Outbox<P: Protocol> {
 impl<P: Protocol> Default for Outbox<P> {
     fn default() -> Self {
         Outbox {
-            memberships: Vec::new(),
+            links: LinkRequests::default(),
             group_sends: Vec::new(),
             sends: Vec::new(),
             timers: Vec::new(),
             events: Vec::new(),
-            drains: Vec::new(),
-            disconnects: Vec::new(),
-            contacts: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -158,7 +180,7 @@ impl<P: Protocol> Outbox<P> {
         message: impl Fn(P::Message) -> Q::Message,
         timer: impl Fn(P::Timer) -> Q::Timer,
     ) {
-        outer.memberships.append(&mut self.memberships);
+        self.links.append_to(&mut outer.links);
         let sends = self.group_sends.drain(..);
         outer.group_sends.extend(sends.map(|(group, inner)| (group, message(inner))));
         let sends = self.sends.drain(..);
@@ -168,9 +190,6 @@ impl<P: Protocol> Outbox<P> {
             message: message(inner),
         }));
         outer.timers.extend(self.timers.drain(..).map(|(at, inner)| (at, timer(inner))));
-        outer.drains.append(&mut self.drains);
-        outer.disconnects.append(&mut self.disconnects);
-        outer.contacts.append(&mut self.contacts);
         self.counters.drain_into(&mut outer.counters);
     }
 }
@@ -204,12 +223,12 @@ impl<P: Protocol> Context<'_, P> {
     /// Hears from now on what is sent to `group`. Joining twice is joining once; a restart has
     /// joined none.
     pub fn join_group(&mut self, group: GroupId) {
-        self.outbox.memberships.push((group, Membership::Joined));
+        self.outbox.links.memberships.push((group, Membership::Joined));
     }
 
     /// Leaves `group`: messages sent to it from now on are not received, those under way may be.
     pub fn leave_group(&mut self, group: GroupId) {
-        self.outbox.memberships.push((group, Membership::Left));
+        self.outbox.links.memberships.push((group, Membership::Left));
     }
 
     /// Sends a message, as a datagram, to every other node that has joined `group`; this node need
@@ -227,7 +246,7 @@ impl<P: Protocol> Context<'_, P> {
     /// An empty address has no effect.
     pub fn note_address(&mut self, node: NodeId, address: &Bytes) {
         if !address.is_empty() {
-            self.outbox.contacts.push((node, address.clone()));
+            self.outbox.links.contacts.push((node, address.clone()));
         }
     }
 
@@ -251,7 +270,7 @@ impl<P: Protocol> Context<'_, P> {
     /// Asks for [`Protocol::handle_drained`] once the backlog to `to` is below `below_bytes`.
     /// The latest request for a peer stands.
     pub fn notify_drained(&mut self, to: NodeId, below_bytes: usize) {
-        self.outbox.drains.push((to, below_bytes));
+        self.outbox.links.drains.push((to, below_bytes));
     }
 
     /// A context for a protocol inside this one: the same node, time and links, another outbox.
@@ -278,6 +297,6 @@ impl<P: Protocol> Context<'_, P> {
 
     /// Closes the connection to a peer that broke the protocol.
     pub fn disconnect(&mut self, peer: NodeId) {
-        self.outbox.disconnects.push(peer);
+        self.outbox.links.disconnects.push(peer);
     }
 }

@@ -312,7 +312,7 @@ impl<'a> World<'a> {
                 self.command(id, Command::Consumed { view, origin, end });
             }
         }
-        for peer in outbox.disconnects {
+        for peer in outbox.links.disconnects {
             self.reconnect(id, peer);
         }
     }

@@ -15,13 +15,13 @@ use crate::tcp::Delivered;
 impl<P: Protocol> Sim<'_, P> {
     pub(super) fn carry_out(&mut self, node: NodeId, observer: &mut dyn Observer<P>) {
         // Each list is taken out only if there is something in it, and put back with its capacity.
-        if !self.outbox.memberships.is_empty() {
-            let mut memberships = std::mem::take(&mut self.outbox.memberships);
+        if !self.outbox.links.memberships.is_empty() {
+            let mut memberships = std::mem::take(&mut self.outbox.links.memberships);
             for (group, membership) in memberships.drain(..) {
                 observer.on_membership(self.now, node, group, membership);
                 self.groups.set(group, node, membership);
             }
-            self.outbox.memberships = memberships;
+            self.outbox.links.memberships = memberships;
         }
         let count = self.outbox.sends.len() + self.outbox.group_sends.len();
         assert!(count <= self.config.sends_per_call_max, "{count} sends by one call at {node}");
@@ -61,8 +61,8 @@ impl<P: Protocol> Sim<'_, P> {
             }
             self.outbox.events = events;
         }
-        if !self.outbox.drains.is_empty() {
-            let mut drains = std::mem::take(&mut self.outbox.drains);
+        if !self.outbox.links.drains.is_empty() {
+            let mut drains = std::mem::take(&mut self.outbox.links.drains);
             for (to, below_bytes) in drains.drain(..) {
                 let look_at = Instant::MAX;
                 // A backlog is never below nothing.
@@ -70,11 +70,11 @@ impl<P: Protocol> Sim<'_, P> {
                 self.drains.entry((node, to)).or_insert(wanted).below_bytes = wanted.below_bytes;
                 self.watch_drain(node, to);
             }
-            self.outbox.drains = drains;
+            self.outbox.links.drains = drains;
         }
         // Where a node is, the simulator knows.
-        self.outbox.contacts.clear();
-        for peer in std::mem::take(&mut self.outbox.disconnects) {
+        self.outbox.links.contacts.clear();
+        for peer in std::mem::take(&mut self.outbox.links.disconnects) {
             self.counters.add(counters::DISCONNECTED, 1);
             if self.config.faults == FaultSupport::Any {
                 self.reset(peer, node, Duration::from_secs(1));
@@ -96,7 +96,7 @@ impl<P: Protocol> Sim<'_, P> {
         outbox.group_sends.truncate(sends);
         outbox.sends.truncate(sends - outbox.group_sends.len());
         outbox.timers.clear();
-        outbox.drains.clear();
+        outbox.links.drains.clear();
         outbox.counters = Counters::default();
         if !tells {
             outbox.events.clear();

@@ -138,7 +138,7 @@ impl Protocol for Post {
                 cx.set_timer(after, timer);
             }
             Order::Disconnect(peer) => cx.disconnect(peer),
-            Order::Learn(node, address) => cx.outbox.contacts.push((node, address.into())),
+            Order::Learn(node, address) => cx.outbox.links.contacts.push((node, address.into())),
             Order::Fill(bytes) => {
                 let admitted = self.admitted_bytes.as_mut().expect("a bounded post");
                 *admitted = admitted.saturating_sub(bytes);

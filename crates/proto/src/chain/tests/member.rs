@@ -54,7 +54,7 @@ fn a_frame_that_does_not_belong_here_is_counted_and_neither_delivered_nor_forwar
         let forwarded = bench.sent().iter().filter(|line| line.contains("block")).count();
         // A misfit is only known once the blocks before it have come, often after it was forwarded.
         assert_eq!(forwarded, usize::from(counter == "chain_misfit_block"), "{counter}");
-        assert!(bench.outbox.disconnects.is_empty(), "{counter}");
+        assert!(bench.outbox.links.disconnects.is_empty(), "{counter}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_sender_that_goes_beyond_its_credit_is_disconnected() {
     for (name, frame) in beyond {
         let mut bench = Bench::new(4, 1);
         bench.message(0, Message::Data(signed(frame)));
-        assert_eq!(bench.outbox.disconnects, [NodeId(0)], "{name}");
+        assert_eq!(bench.outbox.links.disconnects, [NodeId(0)], "{name}");
         assert_eq!(bench.count("chain_beyond_credit"), 1, "{name}");
         assert_eq!((bench.delivered(), bench.sent()), (vec![], vec![]), "{name}");
     }
@@ -151,7 +151,7 @@ fn a_message_is_admitted_once_it_can_leave_at_once() {
     bench.broadcast(10);
     assert_eq!((bench.delivered().len(), bench.chain.admission()), (0, 0));
     assert_eq!(
-        bench.outbox.drains.pop(),
+        bench.outbox.links.drains.pop(),
         Some((NodeId(1), 250)),
         "half of the hop, told at a quarter"
     );
@@ -162,7 +162,7 @@ fn a_message_is_admitted_once_it_can_leave_at_once() {
     bench.backlog.0.insert(NodeId(1), 500);
     bench.consume(0, 1);
     assert_eq!(bench.chain.admission(), 0);
-    assert_eq!(bench.outbox.drains.pop(), Some((NodeId(1), 250)));
+    assert_eq!(bench.outbox.links.drains.pop(), Some((NodeId(1), 250)));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn own_and_forwarded_blocks_wait_while_the_hop_is_half_taken_and_then_take_turns
     bench.backlog.0.insert(NodeId(2), 500);
     bench.broadcast(10);
     assert_eq!(bench.sent(), [""; 0]);
-    assert!(bench.outbox.drains.contains(&(NodeId(2), 250)), "told when a quarter is taken");
+    assert!(bench.outbox.links.drains.contains(&(NodeId(2), 250)), "told when a quarter is taken");
     for seq in 0..3 {
         bench.message(0, Message::Data(Frame { stable_lag: seq as u32, ..frame(0, seq, seq) }));
     }

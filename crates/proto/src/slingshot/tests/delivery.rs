@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_member_joins_its_group_and_sends_to_it_and_does_not_hear_itself() {
     let mut bench = Bench::new(published(4));
-    assert_eq!(bench.outbox.memberships, [(G, Membership::Joined)]);
+    assert_eq!(bench.outbox.links.memberships, [(G, Membership::Joined)]);
     let payload = Payload::from("hello");
     bench.command(Command::Multicast { group: G, payload, ticket: 9 });
     bench.send("again");

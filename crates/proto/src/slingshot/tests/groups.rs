@@ -94,9 +94,9 @@ fn groups_come_and_go_at_run_time() {
         let members = nodes.iter().copied().map(NodeId::from).collect();
         bench.command(Command::Members { group: GroupId(group), members });
     };
-    bench.outbox.memberships.clear();
+    bench.outbox.links.memberships.clear();
     set(&mut bench, 5, &[0, 1, 9, 2]);
-    assert_eq!(bench.outbox.memberships.pop(), Some((GroupId(5), Membership::Joined)));
+    assert_eq!(bench.outbox.links.memberships.pop(), Some((GroupId(5), Membership::Joined)));
     let expected = [0, 1, 2].map(NodeId);
     assert_eq!(bench.node.members(GroupId(5)), Some(&expected[..]), "9 is not in the view");
     bench.message(1, Message::Data(packet(GroupId(5), 1, 0)));
@@ -109,7 +109,7 @@ fn groups_come_and_go_at_run_time() {
     bench.message(1, Message::Data(packet(GroupId(5), 1, 3)));
     assert_eq!(bench.count("slingshot_foreign_sender"), 1);
     set(&mut bench, 5, &[1, 2]);
-    assert_eq!(bench.outbox.memberships.pop(), Some((GroupId(5), Membership::Left)));
+    assert_eq!(bench.outbox.links.memberships.pop(), Some((GroupId(5), Membership::Left)));
     let payload = Payload::from("x");
     bench.command(Command::Multicast { group: GroupId(5), payload: payload.clone(), ticket: 3 });
     set(&mut bench, 5, &[]);
@@ -268,7 +268,7 @@ fn a_packet_recovered_before_its_sender_was_heard_is_delivered_at_once_if_the_vi
 fn outside_the_view_a_node_neither_sends_nor_hears() {
     let mut bench = Bench::new(published(3));
     bench.view(1, &[(1, 101), (2, 102)]);
-    assert_eq!(bench.outbox.memberships.last(), Some(&(G, Membership::Left)));
+    assert_eq!(bench.outbox.links.memberships.last(), Some(&(G, Membership::Left)));
     bench.send("x");
     bench.data(1, 0);
     assert_eq!(bench.told(), ["rejected 0: this node is not a member of g0"]);

@@ -58,7 +58,7 @@ fn a_part_comes_in_pieces_of_any_size_and_none_counts_twice() {
     let start = PartPosition::default();
     let open = GraphMessage::Open(OpenRequest { plan: plan(5), replaces: false });
     assert_eq!(held(&mut bench, 5, open.clone()), Holding::Until(start));
-    assert_eq!(bench.outbox.contacts, [(B, Bytes::from_static(b"b"))]);
+    assert_eq!(bench.outbox.links.contacts, [(B, Bytes::from_static(b"b"))]);
     let first = PartChunk {
         owners: vec![0],
         degrees: vec![1],

@@ -10,7 +10,7 @@ fn tell(net: &mut Net, from: u32, about: u32, address: &'static str) -> Vec<(Nod
     let mut told = Vec::new();
     net.call(n(1), |node, cx| {
         node.handle_message(cx, n(from), Message { body: Body::Pong { exchange: 0 }, addresses });
-        told = std::mem::take(&mut cx.outbox.contacts);
+        told = std::mem::take(&mut cx.outbox.links.contacts);
     });
     told
 }
