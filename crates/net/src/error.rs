@@ -7,6 +7,8 @@ use paceline_proto::core::NodeId;
 use rand::rngs::SysError;
 use thiserror::Error;
 
+use crate::record::ServiceNumber;
+
 /// Why a node cannot be bound. No socket is left open.
 #[derive(Debug, Error)]
 pub enum BindError {
@@ -88,6 +90,15 @@ pub enum StartError {
     /// The call was made outside a tokio runtime.
     #[error("a node starts inside a tokio runtime: call it from an async function")]
     NoRuntime,
+    /// The node runs a service of this number.
+    #[error("the node runs another service of this kind and name")]
+    ServiceTaken {
+        /// The number.
+        number: ServiceNumber,
+    },
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Closed,
 }
 
 /// Why a face cannot be opened. Nothing changed.

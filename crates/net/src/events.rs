@@ -64,7 +64,8 @@ pub(crate) struct EventSender<P: Protocol> {
     waiting: Arc<Waiting>,
 }
 
-/// The driver's view of the queue: whether unread events stop it from reading peers.
+/// The driver's view of the queues of all services: whether unread events stop it from reading
+/// peers.
 #[derive(Debug)]
 pub(crate) struct EventGate {
     waiting: Arc<Waiting>,
@@ -72,13 +73,11 @@ pub(crate) struct EventGate {
     is_holding: bool,
 }
 
-/// A queue whose driver stops reading peers at `bytes_max` unread bytes.
-pub(crate) fn event_queue<P: Protocol>(bytes_max: usize) -> (EventSender<P>, Events<P>, EventGate) {
+/// A queue whose unread bytes count with those of all queues of the node.
+pub(crate) fn event_queue<P: Protocol>(waiting: &Arc<Waiting>) -> (EventSender<P>, Events<P>) {
     let (sender, events) = mpsc::unbounded_channel();
-    let waiting = Arc::new(Waiting { release_at: bytes_max / 2, ..Waiting::default() });
-    let sender = EventSender { events: sender, waiting: waiting.clone() };
-    let events = Events { events, waiting: waiting.clone() };
-    (sender, events, EventGate { waiting, bytes_max, is_holding: false })
+    let sender = EventSender { events: sender, waiting: Arc::clone(waiting) };
+    (sender, Events { events, waiting: Arc::clone(waiting) })
 }
 
 impl<P: Protocol> EventSender<P> {
@@ -97,6 +96,12 @@ impl<P: Protocol> EventSender<P> {
 }
 
 impl EventGate {
+    /// The gate of a driver that stops reading peers at `bytes_max` unread bytes.
+    pub(crate) fn new(bytes_max: usize) -> EventGate {
+        let waiting = Arc::new(Waiting { release_at: bytes_max / 2, ..Waiting::default() });
+        EventGate { waiting, bytes_max, is_holding: false }
+    }
+
     /// The count of unread bytes.
     pub(crate) fn waiting(&self) -> Arc<Waiting> {
         self.waiting.clone()
@@ -218,8 +223,9 @@ mod tests {
 
     #[test]
     fn a_driver_is_held_at_the_bound_and_woken_at_half_of_it() {
-        let (sender, mut events, mut gate) = event_queue::<Numbers>(100);
+        let mut gate = EventGate::new(100);
         let (woken, waiting) = (Arc::new(Woken::default()), gate.waiting());
+        let (sender, mut events) = event_queue::<Numbers>(&waiting);
         gate.set_waker(woken.clone().into());
         let mut counters = Counters::default();
         sender.send_all([30, 0, 30, 39].into_iter(), &mut counters);
@@ -241,8 +247,9 @@ mod tests {
 
     #[test]
     fn a_queue_that_nobody_will_read_holds_nobody() {
-        let (sender, events, mut gate) = event_queue::<Numbers>(100);
+        let mut gate = EventGate::new(100);
         let waiting = gate.waiting();
+        let (sender, events) = event_queue::<Numbers>(&waiting);
         let mut counters = Counters::default();
         sender.send_all([70, 70].into_iter(), &mut counters);
         assert!(gate.is_holding(&mut counters));

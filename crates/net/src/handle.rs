@@ -1,18 +1,19 @@
 //! The handle to a running driver, and the ends of its queues.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use paceline_proto::core::Protocol;
-use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::admission::Admission;
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Hosted, Input, NodeParts, Typed};
+use crate::chassis::services::{ServiceEnds, ServiceShared};
 use crate::error::{Closed, TrySubmitError};
-use crate::events::{Events, event_queue};
-use crate::stats::{SharedStats, Stats};
+use crate::events::{EventGate, Events, event_queue};
+use crate::record::ServiceNumber;
+use crate::stats::Stats;
 
 /// The kind of a node: the orders of its driver, and the state of its handles.
 pub trait Kind: Clone {
@@ -25,32 +26,88 @@ pub trait Kind: Clone {
 /// node sends what is queued and stops.
 pub struct Handle<P: Protocol, K: Kind> {
     inputs: mpsc::UnboundedSender<Input<P>>,
-    controls: mpsc::UnboundedSender<Control<K::Order>>,
-    common: Arc<Common>,
+    node: NodeEnds<K::Order>,
+    pub(crate) number: ServiceNumber,
+    service: Arc<ServiceShared>,
     pub(crate) kind: K,
 }
 
-/// The ends of all queues of a node with this protocol and this UDP socket. `events_bytes_max`
-/// unread bytes of events hold the node back.
-pub(crate) fn connect<P: Hosted, K: Kind>(
-    kind: K,
-    parts: NodeParts<P>,
-    (udp, local_addr): (&std::net::UdpSocket, SocketAddr),
-    events_bytes_max: usize,
-) -> (Handle<P, K>, Events<P>, DriverEnds<K::Order>) {
-    let (inputs, inputs_out) = mpsc::unbounded_channel();
-    let (controls, controls_out) = mpsc::unbounded_channel();
-    let (sender, events, gate) = event_queue(events_bytes_max);
-    let common = Arc::new(Common {
-        admission: Admission::default(),
-        stats: SharedStats::default(),
-        local_addr,
-        datagram_receive_bytes: SockRef::from(udp).recv_buffer_size().unwrap_or(0),
-        waiting: gate.waiting(),
-    });
-    let machine = Box::new(Typed::new(parts, inputs_out, sender));
-    let ends = DriverEnds { machine, controls: controls_out, gate, common: Arc::clone(&common) };
-    (Handle { inputs, controls, common, kind }, events, ends)
+/// A node's ends of the queue to its driver.
+pub(crate) struct NodeEnds<O> {
+    controls: mpsc::UnboundedSender<Control<O>>,
+    pub(crate) common: Arc<Common>,
+}
+
+impl<O> fmt::Debug for NodeEnds<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeEnds").field("common", &self.common).finish_non_exhaustive()
+    }
+}
+
+impl<O> Clone for NodeEnds<O> {
+    fn clone(&self) -> Self {
+        NodeEnds { controls: self.controls.clone(), common: Arc::clone(&self.common) }
+    }
+}
+
+impl<O> NodeEnds<O> {
+    /// The ends of the queue of a node with this UDP socket. `events_bytes_max` unread bytes of
+    /// events hold the node back. It stays without a service while `kept` is there.
+    pub(crate) fn new(
+        socket: (&std::net::UdpSocket, SocketAddr),
+        events_bytes_max: usize,
+        kept: Weak<()>,
+    ) -> (NodeEnds<O>, DriverEnds<O>) {
+        let (controls, controls_out) = mpsc::unbounded_channel();
+        let gate = EventGate::new(events_bytes_max);
+        let common = Arc::new(Common::new(socket, gate.waiting()));
+        let ends = DriverEnds { kept, controls: controls_out, gate, common: Arc::clone(&common) };
+        (NodeEnds { controls, common }, ends)
+    }
+
+    /// The ends of the queues of a service. `None` if the node has one of this number.
+    pub(crate) fn service<P: Hosted, K: Kind<Order = O>>(
+        &self,
+        kind: K,
+        number: ServiceNumber,
+        parts: NodeParts<P>,
+    ) -> Option<(Handle<P, K>, Events<P>, ServiceEnds)> {
+        if !self.common.reserve(number) {
+            return None;
+        }
+        let (inputs, inputs_out) = mpsc::unbounded_channel();
+        let (sender, events) = event_queue(&self.common.waiting);
+        let shared = Arc::new(ServiceShared::default());
+        let machine = Box::new(Typed::new(parts, inputs_out, sender));
+        let ends = ServiceEnds { number, machine, shared: Arc::clone(&shared) };
+        let handle = Handle { inputs, node: self.clone(), number, service: shared, kind };
+        Some((handle, events, ends))
+    }
+
+    /// Passes an order to the driver.
+    pub(crate) fn order(&self, order: O) -> Result<(), Closed> {
+        self.controls.send(Control::Order(order)).map_err(|_| Closed)
+    }
+
+    /// Asks the driver for an end, and awaits it. Returns at once if it has already stopped.
+    pub(crate) async fn stop(
+        &self,
+        control: impl FnOnce(oneshot::Sender<Stopped>) -> Control<O>,
+    ) -> Stopped {
+        let stopped = Stopped { abandoned_bytes: 0 };
+        let (reply, answer) = oneshot::channel();
+        match self.controls.send(control(reply)) {
+            Ok(()) => answer.await.unwrap_or(stopped),
+            Err(_) => stopped,
+        }
+    }
+
+    /// The driver's counts at the end of its last turn.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.common.stats.snapshot();
+        stats.held.events_bytes = self.common.waiting.bytes();
+        stats
+    }
 }
 
 impl<P: Protocol, K: Kind> Handle<P, K> {
@@ -67,7 +124,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         if self.inputs.is_closed() {
             return Err(TrySubmitError::Closed(command));
         }
-        if !self.common.admission.try_take(bytes) {
+        if !self.service.admission.try_take(bytes) {
             return Err(TrySubmitError::WouldBlock(command));
         }
         self.inputs.send(Input::Command(command, bytes)).map_err(|unsent| match unsent.0 {
@@ -95,7 +152,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         bytes: usize,
         make: impl FnOnce() -> P::Command,
     ) -> Result<(), Closed> {
-        self.common.admission.take(bytes).await;
+        self.service.admission.take(bytes).await;
         self.input(Input::Command(make(), bytes))
     }
 
@@ -117,36 +174,33 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
 
     /// Passes an order to the driver.
     pub(crate) fn order(&self, order: K::Order) -> Result<(), Closed> {
-        self.controls.send(Control::Order(order)).map_err(|_| Closed)
+        self.node.order(order)
     }
 
-    /// Stops the node: it sends its queues and flushes its streams for at most `stop_within`, and
-    /// closes its sockets. Returns at once if it has already stopped.
+    /// Ends the service, after the commands submitted so far. If it is the node's only one, and no
+    /// [`Endpoint`](crate::Endpoint) leads to the node, the node stops: it sends its queues and
+    /// flushes its streams for at most `stop_within`, and closes its sockets. Else what the service
+    /// has queued leaves while the node runs. Returns at once if the service has already ended.
     pub async fn stop(&self) -> Stopped {
-        let stopped = Stopped { abandoned_bytes: 0 };
-        let (reply, answer) = oneshot::channel();
-        match self.controls.send(Control::Stop(reply)) {
-            Ok(()) => answer.await.unwrap_or(stopped),
-            Err(_) => stopped,
-        }
+        self.node.stop(|reply| Control::Stop(self.number, reply)).await
     }
 
-    /// The node's counts at the end of its last turn.
+    /// The counts of the service and of its node at the end of the last turn.
     pub fn stats(&self) -> Stats {
-        let mut stats = self.common.stats.snapshot();
-        stats.held.events_bytes = self.common.waiting.bytes();
+        let mut stats = self.node.stats();
+        self.service.counters().drain_into(&mut stats.counters);
         stats
     }
 
     /// The address that the node listens on.
     pub fn local_addr(&self) -> SocketAddr {
-        self.common.local_addr
+        self.node.common.local_addr
     }
 
     /// The receive buffer of the UDP socket that the kernel granted, in bytes: on Linux twice the
     /// requested size, at most twice `net.core.rmem_max`. 0 if unknown.
     pub fn datagram_receive_bytes(&self) -> usize {
-        self.common.datagram_receive_bytes
+        self.node.common.datagram_receive_bytes
     }
 }
 
@@ -154,8 +208,9 @@ impl<P: Protocol, K: Kind> Clone for Handle<P, K> {
     fn clone(&self) -> Self {
         Handle {
             inputs: self.inputs.clone(),
-            controls: self.controls.clone(),
-            common: Arc::clone(&self.common),
+            node: self.node.clone(),
+            number: self.number,
+            service: Arc::clone(&self.service),
             kind: self.kind.clone(),
         }
     }

@@ -75,7 +75,7 @@ pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
 pub use events::Events;
 pub use faces::{AddressRange, BoundFaces, FaceNode, FacesConfig, LOCAL, RangeError};
 pub use handle::Handle;
-pub use node::{Bound, Node};
+pub use node::{Bound, Endpoint, Node};
 pub use pending::Pending;
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
 pub use stats::{Held, Stats, Traffic};

@@ -4,24 +4,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use paceline_proto::core::View;
+use paceline_proto::core::{NodeId, View, mix};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use socket2::{Domain, SockRef, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::chassis::Task;
+use crate::chassis::ends::{Control, Stopped};
 use crate::chassis::machine::{Hosted, Input, NodeParts};
+use crate::chassis::services::ServiceEnds;
 use crate::config::NodeConfig;
 use crate::datagrams::multicast::{MulticastUse, Way};
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Kind, connect};
+use crate::handle::{Handle, Kind, NodeEnds};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, ServiceNumber, Session};
 use crate::roster::Roster;
+use crate::stats::Stats;
 
 /// Connections that the kernel holds until they are accepted.
 const LISTEN_BACKLOG: i32 = 1024;
@@ -93,6 +96,27 @@ impl Bound {
         protocol: P,
         shared: Arc<P::Shared>,
     ) -> Result<(Node<P>, Events<P>), StartError> {
+        let number = self.config.service;
+        let (endpoint, parts) = self.assemble(roster)?;
+        let incarnation = parts.session.incarnation();
+        let (node, events, service) =
+            endpoint.service(number, incarnation, parts.seed, protocol, shared)?;
+        endpoint.run(Parts { service: Some(service), ..parts })?;
+        Ok((node, events))
+    }
+
+    /// Starts a node without a service on the current tokio runtime. The roster must name it, as
+    /// for [`Bound::start`].
+    ///
+    /// # Errors
+    /// If the roster does not name the node, or there is no runtime.
+    pub fn open(self, roster: Roster) -> Result<Endpoint, StartError> {
+        let (endpoint, parts) = self.assemble(roster)?;
+        endpoint.run(parts)?;
+        Ok(endpoint)
+    }
+
+    fn assemble(self, roster: Roster) -> Result<(Endpoint, Parts), StartError> {
         let node = self.config.node;
         if roster.addr(node).is_none() {
             return Err(StartError::NotAMember { node });
@@ -101,16 +125,16 @@ impl Bound {
         let session = Session::start().map_err(StartError::Random)?;
         let mut key = [0; 32];
         SysRng.try_fill_bytes(&mut key).map_err(StartError::Random)?;
-        let multicast =
-            self.multicast.describe((ClusterTag::of(&self.config.cluster), self.config.service));
-        let incarnation = session.incarnation();
-        let kind = Member { incarnation, multicast: Arc::new(multicast) };
-        let parts = NodeParts { protocol, shared, node, incarnation, seed };
+        let cluster = ClusterTag::of(&self.config.cluster);
+        let multicast = Arc::new(self.multicast.describe((cluster, self.config.service)));
+        let kept = Arc::new(());
         let socket = (&self.udp, self.local_addr);
-        let (handle, events, ends) =
-            connect(kind, parts, socket, self.config.common.events_bytes_max);
-        let driver = Driver::start(Parts {
-            ends,
+        let events_bytes_max = self.config.common.events_bytes_max;
+        let (ends, driver_ends) = NodeEnds::new(socket, events_bytes_max, Arc::downgrade(&kept));
+        let endpoint = Endpoint { _kept: kept, ends, node, seed, cluster, multicast, runtime };
+        let parts = Parts {
+            ends: driver_ends,
+            service: None,
             config: self.config,
             seed,
             session,
@@ -119,14 +143,91 @@ impl Bound {
             listener: TcpListener::from_std(self.listener)?,
             udp: self.udp,
             multicast: self.multicast,
-        })?;
-        Task::spawn(Box::new(driver), &runtime);
-        Ok((handle, events))
+        };
+        Ok((endpoint, parts))
     }
 }
 
-/// A handle to a running node. Clones lead to the same node; when the last one is dropped the
-/// node flushes its streams and stops.
+/// A running node on which services start and end: one TCP and one UDP port, one session and one
+/// table of peers for all of them. Clones lead to the same node; when the last one is dropped, and
+/// the last handle of a service, the node flushes its streams and stops.
+///
+/// A service is told apart by its [`ServiceNumber`]: nodes that run a service of one number are
+/// peers in it. A message for a service that a node does not run is dropped there
+/// (`record_unknown_service`). All services learn when the stream to a peer breaks; only the one
+/// that [seeks](Node::seek) an address learns which node is there.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    // While a clone of it is there the node stays without a service.
+    _kept: Arc<()>,
+    ends: NodeEnds<Order>,
+    node: NodeId,
+    seed: u64,
+    cluster: ClusterTag,
+    // As the first service sees it.
+    multicast: Arc<MulticastUse>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Endpoint {
+    /// Starts a service.
+    ///
+    /// # Errors
+    /// If the node runs a service of this number, or has stopped.
+    pub fn start<P: Hosted>(
+        &self,
+        number: ServiceNumber,
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Result<(Node<P>, Events<P>), StartError> {
+        let random = || SysRng.try_next_u64().map_err(StartError::Random);
+        // A service that ends and starts again is another incarnation, in the same session.
+        let incarnation = random()?.max(1);
+        let seed = mix(self.seed ^ u64::from(number.0));
+        let (node, events, service) = self.service(number, incarnation, seed, protocol, shared)?;
+        self.ends.order(Order::Start(service)).map_err(|Closed| StartError::Closed)?;
+        Ok((node, events))
+    }
+
+    /// Ends all services, flushes the streams for at most `stop_within`, and closes the sockets.
+    /// Returns at once if the node has already stopped.
+    pub async fn stop(&self) -> Stopped {
+        self.ends.stop(|reply| Control::StopNode(Some(reply))).await
+    }
+
+    /// The node's counts at the end of its last turn, without those of its services' protocols.
+    pub fn stats(&self) -> Stats {
+        self.ends.stats()
+    }
+
+    /// The address that the node listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.ends.common.local_addr
+    }
+
+    fn service<P: Hosted>(
+        &self,
+        number: ServiceNumber,
+        incarnation: u64,
+        seed: u64,
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Result<(Node<P>, Events<P>, ServiceEnds), StartError> {
+        let multicast = Arc::new(self.multicast.of((self.cluster, number)));
+        let kind = Member { incarnation, multicast };
+        let parts = NodeParts { protocol, shared, node: self.node, incarnation, seed };
+        let taken = StartError::ServiceTaken { number };
+        self.ends.service(kind, number, parts).ok_or(taken)
+    }
+
+    fn run(&self, parts: Parts) -> Result<(), StartError> {
+        Task::spawn(Box::new(Driver::start(parts)?), &self.runtime);
+        Ok(())
+    }
+}
+
+/// A handle to a service of a running node. Clones lead to the same service; it ends when the last
+/// one is dropped. With it a node that was started for this service flushes its streams and stops.
 pub type Node<P> = Handle<P, Member>;
 
 /// The kind of a node that is a member of a cluster, and its constant properties.
@@ -170,7 +271,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn seek(&self, addresses: Vec<SocketAddr>) -> Result<(), Closed> {
-        self.order(Order::Seek(addresses))
+        self.order(Order::Seek(self.number, addresses))
     }
 
     /// Changes what the node emulates, from its next turn on.

@@ -79,6 +79,14 @@ impl Kind {
             _ => None,
         }
     }
+
+    /// The service number in a record of this kind that a node sends for a service.
+    pub fn number(self, service: ServiceNumber) -> ServiceNumber {
+        match self {
+            Kind::Message | Kind::Group => service,
+            Kind::Hello | Kind::Who | Kind::Taken => ServiceNumber::NODE,
+        }
+    }
 }
 
 /// The first four bytes of the hash of a cluster's name: keeps clusters apart that share a network.
@@ -95,14 +103,18 @@ impl ClusterTag {
 /// The first four bytes of the hash of a service's kind and name, with the kind's length before
 /// both: keeps services apart that share a cluster. By default it is that of a service without kind
 /// or name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceNumber(pub u32);
 
 impl ServiceNumber {
+    /// The number in a node's own records: Hello, Who and Taken.
+    pub const NODE: ServiceNumber = ServiceNumber(0);
+
     /// The number of the service of this kind with this name.
     pub fn of(kind: &str, name: &str) -> ServiceNumber {
         let length = (kind.len() as u64).to_be_bytes();
-        ServiceNumber(hash_prefix(&[&length, kind.as_bytes(), name.as_bytes()].concat()))
+        let hash = hash_prefix(&[&length, kind.as_bytes(), name.as_bytes()].concat());
+        ServiceNumber(hash.max(1))
     }
 }
 
@@ -232,9 +244,9 @@ impl Header {
         record[SESSION_AT..SESSION_AT + 4].copy_from_slice(&self.session.to_be_bytes());
     }
 
-    /// Splits a header off the front of a record and checks the version, the epoch, and that the
-    /// cluster and the service are those of this node's records.
-    pub fn decode(record: &mut Bytes, own: &Header) -> Result<Header, Refusal> {
+    /// Splits a header off the front of a record and checks the version, the epoch and the cluster.
+    /// Whether the node runs the service is left to the caller.
+    pub fn decode(record: &mut Bytes, cluster: ClusterTag) -> Result<Header, Refusal> {
         if record.first().is_some_and(|&version| version != VERSION) {
             return Err(Refusal::ForeignVersion);
         }
@@ -244,21 +256,18 @@ impl Header {
         let mut bytes = &record[1..HEADER_BYTES];
         let (kind, epoch) = (bytes.get_u8(), bytes.get_u16());
         let service = ServiceNumber(bytes.get_u32());
-        if bytes.get_u32() != own.cluster.0 {
+        if bytes.get_u32() != cluster.0 {
             return Err(Refusal::ForeignCluster);
         }
         if epoch != 0 {
             return Err(Refusal::ForeignEpoch);
-        }
-        if service != own.service {
-            return Err(Refusal::UnknownService);
         }
         let kind = Kind::from_tag(kind).ok_or(Refusal::Malformed)?;
         let session = bytes.get_u32();
         let header = Header {
             kind,
             service,
-            cluster: own.cluster,
+            cluster,
             sender: NodeId(bytes.get_u64()),
             session,
             sequence: bytes.get_u64(),
@@ -376,7 +385,7 @@ mod tests {
     #[test]
     fn a_header_reads_back_and_leaves_the_body() {
         let mut record = Bytes::from([&golden().encode()[..], b"body"].concat());
-        let read = Header::decode(&mut record, &golden());
+        let read = Header::decode(&mut record, golden().cluster);
         assert_eq!(read, Ok(golden()));
         assert_eq!(&record[..], b"body");
     }
@@ -386,23 +395,24 @@ mod tests {
         let with = |place: usize, value: u8| {
             let mut bytes = golden().encode();
             bytes[place] = value;
-            Header::decode(&mut Bytes::copy_from_slice(&bytes), &golden())
+            Header::decode(&mut Bytes::copy_from_slice(&bytes), golden().cluster)
         };
         assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
         assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
         assert_eq!(with(1, 9), Err(Refusal::Malformed));
         assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));
         assert_eq!(with(8, 0), Err(Refusal::ForeignCluster));
-        assert_eq!(with(4, 0), Err(Refusal::UnknownService));
+        assert_eq!(with(4, 0).map(|header| header.service.0), Ok(0x0048_1c2d));
         let mut short = Bytes::copy_from_slice(&golden().encode()[..31]);
-        assert_eq!(Header::decode(&mut short, &golden()), Err(Refusal::Malformed));
+        assert_eq!(Header::decode(&mut short, golden().cluster), Err(Refusal::Malformed));
     }
 
     #[test]
     fn any_value_of_any_part_of_a_header_is_refused_for_that_or_read_back() {
-        let (own, right) = (golden(), golden().encode());
-        let read =
-            |bytes: &[u8; HEADER_BYTES]| Header::decode(&mut Bytes::copy_from_slice(bytes), &own);
+        let (cluster, right) = (golden().cluster, golden().encode());
+        let read = |bytes: &[u8; HEADER_BYTES]| {
+            Header::decode(&mut Bytes::copy_from_slice(bytes), cluster)
+        };
         // Version and kind together, the epoch, each half of service and cluster: all there are.
         for (place, value) in [0, 2, 4, 6, 8, 10]
             .into_iter()
@@ -415,7 +425,6 @@ mod tests {
                 0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
                 0 if !(1..=5).contains(&bytes[1]) => Some(Refusal::Malformed),
                 2 if !is_right => Some(Refusal::ForeignEpoch),
-                4 | 6 if !is_right => Some(Refusal::UnknownService),
                 8 | 10 if !is_right => Some(Refusal::ForeignCluster),
                 _ => None,
             };

@@ -73,19 +73,17 @@ pub struct Stats {
     pub counters: Counters,
 }
 
-/// The snapshot shared by the driver and the handles.
+/// The snapshot that a driver shares with all handles: its own counters, no protocol's.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStats(Mutex<Stats>);
 
 impl SharedStats {
     /// The driver's side, once a turn.
-    pub(crate) fn publish(&self, traffic: Traffic, held: Held, counters: [&mut Counters; 2]) {
+    pub(crate) fn publish(&self, traffic: Traffic, held: Held, counted: &mut Counters) {
         let mut stats = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (stats.traffic, stats.held) = (traffic, held);
-        for counted in counters {
-            if !counted.is_empty() {
-                counted.drain_into(&mut stats.counters);
-            }
+        if !counted.is_empty() {
+            counted.drain_into(&mut stats.counters);
         }
     }
 

@@ -1,13 +1,14 @@
 //! State that a driver shares with the handles to its node, and its ends of their queues.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::admission::Admission;
-use crate::chassis::machine::Machine;
 use crate::events::{EventGate, Waiting};
+use crate::record::ServiceNumber;
 use crate::stats::SharedStats;
 
 /// How a node ended.
@@ -22,23 +23,53 @@ pub struct Stopped {
 pub(crate) enum Control<O> {
     /// An order of this kind of driver.
     Order(O),
-    /// Flush and stop.
-    Stop(oneshot::Sender<Stopped>),
+    /// End a service, and the node with it if it was started for this one.
+    Stop(ServiceNumber, oneshot::Sender<Stopped>),
+    /// End all services, flush and stop.
+    StopNode(Option<oneshot::Sender<Stopped>>),
 }
 
-/// State shared by driver and handles.
+/// State shared by a driver and the handles of all services.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub(crate) admission: Admission,
     pub(crate) stats: SharedStats,
     pub(crate) local_addr: SocketAddr,
     pub(crate) datagram_receive_bytes: usize,
     pub(crate) waiting: Arc<Waiting>,
+    // The numbers of the services.
+    numbers: Mutex<BTreeSet<ServiceNumber>>,
+}
+
+impl Common {
+    /// What the driver of a node with this UDP socket shares with the handles.
+    pub(crate) fn new(
+        (udp, local_addr): (&std::net::UdpSocket, SocketAddr),
+        waiting: Arc<Waiting>,
+    ) -> Common {
+        Common {
+            stats: SharedStats::default(),
+            local_addr,
+            datagram_receive_bytes: SockRef::from(udp).recv_buffer_size().unwrap_or(0),
+            waiting,
+            numbers: Mutex::default(),
+        }
+    }
+
+    /// Reserves a number for a service; false if another service has it.
+    pub(crate) fn reserve(&self, number: ServiceNumber) -> bool {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(number)
+    }
+
+    /// The service of this number has ended.
+    pub(crate) fn release(&self, number: ServiceNumber) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
 }
 
 /// The driver's end.
 pub(crate) struct DriverEnds<O> {
-    pub(crate) machine: Box<dyn Machine>,
+    /// There while the node must stay without a service.
+    pub(crate) kept: Weak<()>,
     pub(crate) controls: mpsc::UnboundedReceiver<Control<O>>,
     pub(crate) gate: EventGate,
     pub(crate) common: Arc<Common>,

@@ -38,6 +38,9 @@ pub(crate) trait Machine: Send {
     /// Ready with 0 once every handle is gone; pending if there are none now.
     fn poll_inputs(&mut self, cx: &mut TaskContext<'_>, at_most: usize) -> Poll<usize>;
 
+    /// Lets no further input into the application's queue.
+    fn close_inputs(&mut self);
+
     /// How many inputs wait in the application's queue.
     fn inputs_waiting(&self) -> usize;
 
@@ -314,6 +317,10 @@ impl<P: Hosted> Machine for Typed<P> {
         let polled = self.inputs.poll_recv_many(cx, &mut self.taken, at_most);
         self.taken.reverse();
         polled
+    }
+
+    fn close_inputs(&mut self) {
+        self.inputs.close();
     }
 
     fn inputs_waiting(&self) -> usize {

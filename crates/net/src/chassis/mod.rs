@@ -1,4 +1,4 @@
-//! The common base of the drivers: the protocol, the application's queues, and the task.
+//! The common base of the drivers: the services, the clock, and the task.
 //!
 //! Each poll of the task is a *turn*: take the sources that woke, let the driver serve them, and
 //! publish. A source that has more is put on the list of the next turn, and the task yields in
@@ -9,11 +9,12 @@ pub(crate) mod deadlines;
 pub(crate) mod ends;
 pub(crate) mod machine;
 pub(crate) mod ready;
+pub(crate) mod services;
 
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
@@ -23,17 +24,19 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::Clock;
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Carrier, Io, Machine};
+use crate::chassis::machine::{Call, Io, Machine};
 use crate::chassis::ready::{ReadyList, Source};
+use crate::chassis::services::{ServiceEnds, ServicePlace, Services};
 use crate::emulate::{Emulator, Peers};
 use crate::events::EventGate;
+use crate::record::ServiceNumber;
 use crate::stats::{Held, Traffic};
 
 /// Inputs handled in a turn.
 const INPUTS_MAX: usize = 128;
 
 /// A driver, which a task runs turn by turn.
-pub(crate) trait Drive: Carrier + Send {
+pub(crate) trait Drive: Send {
     /// Its base.
     fn chassis(&mut self) -> &mut Chassis;
 
@@ -43,17 +46,63 @@ pub(crate) trait Drive: Carrier + Send {
     /// The largest message, in bytes, that a datagram carries.
     fn datagram_bytes_max(&self) -> usize;
 
-    /// Carries out the requests of the last call. Calls no handler.
-    fn carry_out(&mut self, machine: &mut dyn Machine);
+    /// Carries out the requests of a service's last call. Calls no handler.
+    fn carry_out(&mut self, service: (ServicePlace, ServiceNumber), machine: &mut dyn Machine);
 
-    /// Calls a handler and carries out its requests.
-    fn handle(&mut self, call: Call) {
+    /// Called once a service has ended.
+    fn forget(&mut self, service: (ServicePlace, ServiceNumber));
+
+    /// Calls a handler of a service, unless it has ended, and carries out its requests.
+    fn handle(&mut self, service: ServicePlace, call: Call) {
         let now = self.chassis().now;
-        let mut machine = self.chassis().machine.take().expect(NO_CALL);
+        let Some((mut machine, number)) = self.chassis().services.take(service) else { return };
         let datagram_bytes_max = self.datagram_bytes_max();
         machine.call(&Io { now, backlog: self.backlog(), datagram_bytes_max }, call);
-        self.carry_out(&mut *machine);
-        self.chassis().machine = Some(machine);
+        self.carry_out((service, number), &mut *machine);
+        self.chassis().services.put(service, machine);
+    }
+
+    /// Starts a service.
+    fn start_service(&mut self, ends: ServiceEnds) {
+        let chassis = self.chassis();
+        let ready = &chassis.ready;
+        let service = chassis.services.add(ends, |place| ready.waker(Source::Inputs(place)));
+        // Polled once, which registers its waker.
+        chassis.again.push(Source::Inputs(service));
+        self.handle(service, Call::Start);
+    }
+
+    /// Ends a service, after the inputs that wait for it; with the last one the node, unless it is
+    /// kept. `reply` is notified of the end.
+    fn end(&mut self, service: ServicePlace, reply: Option<oneshot::Sender<Stopped>>) {
+        let chassis = self.chassis();
+        if chassis.kept.strong_count() == 0 && chassis.services.len() <= 1 {
+            return self.begin_stop(reply);
+        }
+        if let Some(machine) = chassis.services.machine(service) {
+            machine.close_inputs();
+        }
+        while let Poll::Ready(count @ 1..) =
+            self.chassis().services.poll_inputs(service, INPUTS_MAX)
+        {
+            (0..count).for_each(|_| self.handle(service, Call::Input));
+        }
+        let chassis = self.chassis();
+        if let Some(number) = chassis.services.remove(service) {
+            chassis.common.release(number);
+            self.forget((service, number));
+        }
+        if let Some(reply) = reply {
+            // The receiver may have stopped waiting.
+            let _ = reply.send(Stopped { abandoned_bytes: 0 });
+        }
+    }
+
+    /// Calls the same handler of all services.
+    fn handle_all(&mut self, call: Call) {
+        for service in self.chassis().services.places() {
+            self.handle(service, call);
+        }
     }
 
     /// Serves the sources that woke.
@@ -80,29 +129,30 @@ pub(crate) trait Drive: Carrier + Send {
         self.chassis().publish(held);
     }
 
-    /// Hands the application's inputs to the protocol, a turn's share of them.
-    fn take_inputs(&mut self) {
+    /// Hands the application's inputs to a service, a turn's share of them.
+    fn take_inputs(&mut self, service: ServicePlace) {
         let mut taken = 0;
         while taken < INPUTS_MAX {
-            match self.chassis().poll_inputs() {
+            match self.chassis().services.poll_inputs(service, INPUTS_MAX) {
                 Poll::Pending => return,
                 // Every handle is gone.
-                Poll::Ready(0) => return self.begin_stop(None),
+                Poll::Ready(0) => return self.end(service, None),
                 Poll::Ready(count) => {
                     taken += count;
-                    (0..count).for_each(|_| self.handle(Call::Input));
+                    (0..count).for_each(|_| self.handle(service, Call::Input));
                 }
             }
         }
-        self.chassis().again.push(Source::Inputs);
+        self.chassis().again.push(Source::Inputs(service));
     }
 }
 
-/// The base of a driver: a protocol, the application's queues, the clock, emulated faults, counts.
+/// The base of a driver: its services, the clock, emulated faults, counts.
 pub(crate) struct Chassis {
-    // Absent only during a call, and while its requests are carried out.
-    machine: Option<Box<dyn Machine>>,
-    inputs_waker: Waker,
+    /// The services.
+    pub(crate) services: Services,
+    // There while the node must stay without a service.
+    kept: Weak<()>,
     gate: EventGate,
     common: Arc<Common>,
 
@@ -132,22 +182,26 @@ pub(crate) struct Chassis {
 pub(crate) struct Controls<O> {
     controls: mpsc::UnboundedReceiver<Control<O>>,
     waker: Waker,
+    is_closed: bool,
 }
 
 impl<O> Controls<O> {
     /// The next of them.
     pub(crate) fn next(&mut self) -> Option<Control<O>> {
         match self.controls.poll_recv(&mut TaskContext::from_waker(&self.waker)) {
-            // The end of the inputs is what counts.
-            Poll::Ready(None) | Poll::Pending => None,
+            Poll::Pending => None,
+            // Every handle is gone.
+            Poll::Ready(None) => {
+                (!std::mem::replace(&mut self.is_closed, true)).then_some(Control::StopNode(None))
+            }
             Poll::Ready(control) => control,
         }
     }
 }
 
 impl Chassis {
-    /// A chassis with a protocol that has not been started, and the application's orders to its
-    /// driver. `seed` is that of the node's random numbers.
+    /// A chassis without services, and the application's orders to its driver. `seed` is that of
+    /// the node's random numbers.
     pub(crate) fn new<O>(
         ends: DriverEnds<O>,
         node: NodeId,
@@ -155,12 +209,13 @@ impl Chassis {
     ) -> io::Result<(Chassis, Controls<O>)> {
         let ready = Arc::new(ReadyList::default());
         ends.gate.set_waker(ready.waker(Source::Events));
-        let controls = Controls { controls: ends.controls, waker: ready.waker(Source::Controls) };
+        let waker = ready.waker(Source::Controls);
+        let controls = Controls { controls: ends.controls, waker, is_closed: false };
         let clock = Clock::start();
         let alarm = Alarm::new(clock, ready.waker(Source::Deadline))?;
         let chassis = Chassis {
-            machine: Some(ends.machine),
-            inputs_waker: ready.waker(Source::Inputs),
+            services: Services::default(),
+            kept: ends.kept,
             gate: ends.gate,
             common: ends.common,
             ready,
@@ -222,46 +277,21 @@ impl Chassis {
         }
     }
 
-    /// The protocol.
-    pub(crate) fn machine(&mut self) -> &mut dyn Machine {
-        present(&mut self.machine)
-    }
-
     /// True while the driver must not read from peers, because the application has not received
     /// the events that they caused.
     pub(crate) fn holds_peers(&mut self) -> bool {
         self.gate.is_holding(&mut self.counters)
     }
 
-    /// How many commands and views wait for the protocol.
-    pub(crate) fn inputs_waiting(&mut self) -> usize {
-        self.machine().inputs_waiting()
-    }
-
-    fn poll_inputs(&mut self) -> Poll<usize> {
-        let cx = &mut TaskContext::from_waker(&self.inputs_waker);
-        present(&mut self.machine).poll_inputs(cx, INPUTS_MAX)
-    }
-
     /// Publishes admission, held bytes and counts to the application.
     fn publish(&mut self, held: Held) {
-        let machine = present(&mut self.machine);
-        self.common.admission.set_limit(machine.admitted_bytes());
-        self.common.stats.publish(self.traffic, held, [machine.counters(), &mut self.counters]);
+        self.services.publish();
+        self.common.stats.publish(self.traffic, held, &mut self.counters);
     }
-}
-
-const NO_CALL: &str = "no call is made while the requests of another are carried out";
-
-fn present(machine: &mut Option<Box<dyn Machine>>) -> &mut dyn Machine {
-    &mut **machine.as_mut().expect(NO_CALL)
 }
 
 impl Drop for Chassis {
     fn drop(&mut self) {
-        // Submitters that wait for admission wake, and find the inputs closed.
-        self.machine = None;
-        self.common.admission.set_limit(u64::MAX);
         self.ready.clear();
     }
 }

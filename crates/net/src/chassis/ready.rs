@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
+use crate::chassis::services::ServicePlace;
+
 /// Something the driver waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Commands and views from the application.
-    Inputs,
+    /// Commands and views from the application, to this service.
+    Inputs(ServicePlace),
     /// Emulation and stop.
     Controls,
     /// The application, which has received enough events for peers to be read again.
@@ -110,18 +112,19 @@ mod tests {
     #[test]
     fn a_source_is_listed_once_however_often_it_wakes() {
         let list = Arc::new(ReadyList::default());
-        let (inputs, listener) = (list.waker(Source::Inputs), list.waker(Source::Listener));
+        let of_first = Source::Inputs(ServicePlace::FIRST);
+        let (inputs, listener) = (list.waker(of_first), list.waker(Source::Listener));
         inputs.wake_by_ref();
         inputs.wake_by_ref();
         listener.wake_by_ref();
         let mut woken = Vec::new();
         list.take(Waker::noop(), &mut woken);
-        assert_eq!(woken, [Source::Inputs, Source::Listener]);
+        assert_eq!(woken, [of_first, Source::Listener]);
         woken.clear();
         list.take(Waker::noop(), &mut woken);
         assert_eq!(woken, []);
         inputs.wake_by_ref();
         list.take(Waker::noop(), &mut woken);
-        assert_eq!(woken, [Source::Inputs]);
+        assert_eq!(woken, [of_first]);
     }
 }

@@ -8,6 +8,7 @@
 //! What leaves goes through the node's own UDP socket, so its sender is known by the address of the
 //! roster, and behind the Hellos that introduce it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::task::Waker;
@@ -94,6 +95,19 @@ pub enum MulticastUse {
     },
 }
 
+impl MulticastUse {
+    /// The same for another service.
+    pub(crate) fn of(&self, whose: Whose) -> MulticastUse {
+        match self {
+            MulticastUse::Native { first, receive_bytes } => MulticastUse::Native {
+                first: SocketAddrV4::new(first_address(whose), first.port()),
+                receive_bytes: *receive_bytes,
+            },
+            other => other.clone(),
+        }
+    }
+}
+
 /// A multicast socket that has joined nothing yet.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -146,16 +160,20 @@ impl Way {
     }
 
     /// The native multicast, if it is in use.
-    pub(crate) fn start(self, whose: Whose, waker: Waker) -> io::Result<Option<MulticastSocket>> {
+    pub(crate) fn start(
+        self,
+        cluster: ClusterTag,
+        waker: Waker,
+    ) -> io::Result<Option<MulticastSocket>> {
         let Way::Native(Opened { socket, interface, port }) = self else {
             return Ok(None);
         };
         Ok(Some(MulticastSocket {
             arrivals: Arrivals::new(socket, waker)?,
             interface,
-            first: first_address(whose),
+            cluster,
             port,
-            joined: [0; ADDRESSES],
+            joined: BTreeMap::new(),
         }))
     }
 }
@@ -216,47 +234,52 @@ impl Opened {
     }
 }
 
-/// Multicast in use: the socket it arrives at, and where groups are.
+/// Multicast in use: the socket it arrives at, and what is joined on it.
 pub(crate) struct MulticastSocket {
     pub(crate) arrivals: Arrivals,
     interface: Ipv4Addr,
-    first: Ipv4Addr,
+    cluster: ClusterTag,
     port: u16,
-    // Groups that the node has joined, by address.
-    joined: [u32; ADDRESSES],
+    // Groups that the node has joined, by the first address of their service's block and their
+    // place in it.
+    joined: BTreeMap<Ipv4Addr, [u32; ADDRESSES]>,
 }
 
 impl MulticastSocket {
-    /// Where messages to a group are sent.
-    pub(crate) fn address(&self, group: GroupId) -> SocketAddr {
-        SocketAddrV4::new(nth(self.first, slot(group)), self.port).into()
+    /// Where messages to a group of a service are sent.
+    pub(crate) fn address(&self, service: ServiceNumber, group: GroupId) -> SocketAddr {
+        let first = first_address((self.cluster, service));
+        SocketAddrV4::new(nth(first, slot(group)), self.port).into()
     }
 
-    /// True if the address belongs to the cluster.
+    /// True if the address belongs to a service that has joined a group.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         let IpAddr::V4(address) = address else { return false };
-        (0..ADDRESSES).any(|slot| nth(self.first, slot) == address)
+        let place = u32::from(address) % ADDRESSES as u32;
+        self.joined.contains_key(&Ipv4Addr::from(u32::from(address) - place))
     }
 
-    /// Joins a group that was not joined before.
-    pub(crate) fn join(&mut self, group: GroupId) -> io::Result<()> {
-        let slot = slot(group);
-        self.joined[slot] += 1;
-        if self.joined[slot] > 1 {
+    /// Joins a group of a service that was not joined before.
+    pub(crate) fn join(&mut self, service: ServiceNumber, group: GroupId) -> io::Result<()> {
+        let (first, slot) = (first_address((self.cluster, service)), slot(group));
+        let joined = &mut self.joined.entry(first).or_default()[slot];
+        *joined += 1;
+        if *joined > 1 {
             return Ok(());
         }
-        let address = nth(self.first, slot);
+        let address = nth(first, slot);
         SockRef::from(self.arrivals.socket().0).join_multicast_v4(&address, &self.interface)
     }
 
     /// Leaves a group that was joined.
-    pub(crate) fn leave(&mut self, group: GroupId) -> io::Result<()> {
-        let slot = slot(group);
-        self.joined[slot] -= 1;
-        if self.joined[slot] > 0 {
+    pub(crate) fn leave(&mut self, service: ServiceNumber, group: GroupId) -> io::Result<()> {
+        let (first, slot) = (first_address((self.cluster, service)), slot(group));
+        let joined = &mut self.joined.entry(first).or_default()[slot];
+        *joined = joined.saturating_sub(1);
+        if *joined > 0 {
             return Ok(());
         }
-        let address = nth(self.first, slot);
+        let address = nth(first, slot);
         SockRef::from(self.arrivals.socket().0).leave_multicast_v4(&address, &self.interface)
     }
 }

@@ -10,25 +10,40 @@ use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::chassis::machine::{Carrier, Encode, Encoded};
+use crate::chassis::services::ServicePlace;
 use crate::counters;
-use crate::record::{GROUP_BYTES, HEADER_BYTES, LENGTH_BYTES};
+use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, LENGTH_BYTES, ServiceNumber};
 use crate::streams::outgoing::{NotifiedState, Phase};
 use crate::streams::queue::WriteQueue;
 
 impl Driver {
-    pub(super) fn change_membership(&mut self, group: GroupId, membership: Membership) {
+    pub(super) fn change_membership(
+        &mut self,
+        (service, number): (ServicePlace, ServiceNumber),
+        group: GroupId,
+        membership: Membership,
+    ) {
         let is_change = match membership {
-            Membership::Joined => self.groups.insert(group),
-            Membership::Left => self.groups.remove(&group),
+            Membership::Joined => self.groups.insert((service, group)),
+            Membership::Left => self.groups.remove(&(service, group)),
         };
         let Some(native) = self.multicast.as_mut().filter(|_| is_change) else { return };
         let changed = match membership {
-            Membership::Joined => native.join(group),
-            Membership::Left => native.leave(group),
+            Membership::Joined => native.join(number, group),
+            Membership::Left => native.leave(number, group),
         };
         if let Err(error) = changed {
             tracing::error!(group = group.0, %error, "cannot join or leave an address");
             self.chassis.counters.add(counters::MULTICAST_MEMBERSHIP_FAILED, 1);
+        }
+    }
+
+    /// Leaves all groups of a service that has ended.
+    pub(super) fn leave_groups(&mut self, (service, number): (ServicePlace, ServiceNumber)) {
+        let joined: Vec<GroupId> =
+            self.groups.iter().filter(|(of, _)| *of == service).map(|&(_, group)| group).collect();
+        for group in joined {
+            self.change_membership((service, number), group, Membership::Left);
         }
     }
 
@@ -46,7 +61,12 @@ impl Driver {
         self.queue_copy(to, record);
     }
 
-    fn send_stream(&mut self, place: usize, message: &dyn Encode, copies: Copies) {
+    fn send_stream(
+        &mut self,
+        (place, service): (usize, ServiceNumber),
+        message: &dyn Encode,
+        copies: Copies,
+    ) {
         let record_bytes = WriteQueue::record_bytes(message);
         if record_bytes - LENGTH_BYTES > self.config.record_bytes_max {
             tracing::error!(record_bytes, "a message is longer than `record_bytes_max`");
@@ -82,23 +102,24 @@ impl Driver {
         };
         let outgoing = &mut self.peers.at(place).outgoing;
         if until > self.chassis.now || !outgoing.held.is_empty() {
-            let until = outgoing.hold(until, Encoded::new(message));
+            let until = outgoing.hold(until, service, Encoded::new(message));
             self.deadlines.set(until, Deadline::Release { place });
         } else {
-            self.queue_stream(place, message);
+            self.queue_stream((place, service), message);
         }
     }
 
-    fn queue_stream(&mut self, place: usize, message: &dyn Encode) {
+    fn queue_stream(&mut self, (place, service): (usize, ServiceNumber), message: &dyn Encode) {
         self.chassis.traffic.stream_messages_out += 1;
-        self.peers.at(place).outgoing.push(self.header, message);
+        self.peers.at(place).outgoing.push(Header { service, ..self.header }, message);
         self.peers.list_flush(place);
     }
 
     /// Queues the held-back messages whose time has come.
     pub(super) fn release(&mut self, place: usize) {
-        while let Some(message) = self.peers.at(place).outgoing.release(self.chassis.now) {
-            self.queue_stream(place, &message);
+        while let Some((service, message)) = self.peers.at(place).outgoing.release(self.chassis.now)
+        {
+            self.queue_stream((place, service), &message);
         }
         self.peers.list_flush(place);
     }
@@ -140,23 +161,33 @@ impl Driver {
     }
 }
 
-impl Carrier for Driver {
+/// A driver while it carries out the requests of a service.
+pub(super) struct Carrying<'a> {
+    pub(super) driver: &'a mut Driver,
+    pub(super) service: ServicePlace,
+    /// The number of the service.
+    pub(super) number: ServiceNumber,
+}
+
+impl Carrier for Carrying<'_> {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
-        let Some(place) = self.peers.place_or_recall(to, self.chassis.now, &self.chassis.ready)
-        else {
-            self.chassis.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
+        let (driver, service) = (&mut *self.driver, self.number);
+        let (now, ready) = (driver.chassis.now, &driver.chassis.ready);
+        let Some(place) = driver.peers.place_or_recall(to, now, ready) else {
+            driver.chassis.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
             return;
         };
-        let copies = self.chassis.draw(place, lane);
+        let copies = driver.chassis.draw(place, lane);
         match lane {
-            Lane::Stream => self.send_stream(place, message, copies),
+            Lane::Stream => driver.send_stream((place, service), message, copies),
             Lane::Datagram => {
                 let bytes = message.wire_len();
-                if HEADER_BYTES + bytes > self.config.datagram_bytes_max {
-                    self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+                if HEADER_BYTES + bytes > driver.config.datagram_bytes_max {
+                    driver.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
                     return;
                 }
-                self.send_datagram(place, Content::Message { message, bytes }, copies);
+                let content = Content::Message { service, message, bytes };
+                driver.send_datagram(place, content, copies);
             }
         }
     }
@@ -164,36 +195,37 @@ impl Carrier for Driver {
     /// Sends a message to a group: once with IP multicast, else to every other known node, which
     /// drops it unless it has joined.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
-        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > self.config.datagram_bytes_max {
-            self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+        let driver = &mut *self.driver;
+        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > driver.config.datagram_bytes_max {
+            driver.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }
-        let record = self.group_record(group, message);
+        let record = driver.group_record(self.number, group, message);
         // Each emulated link does something else to its copy.
-        let is_emulated = self.is_cut || self.chassis.is_emulating();
-        if let Some(native) = self.multicast.as_ref().filter(|_| !is_emulated) {
-            let to = native.address(group);
-            return self.send_multicast(to, &record);
+        let is_emulated = driver.is_cut || driver.chassis.is_emulating();
+        if let Some(native) = driver.multicast.as_ref().filter(|_| !is_emulated) {
+            let to = native.address(self.number, group);
+            return driver.send_multicast(to, &record);
         }
-        for place in 0..self.peers.len() {
-            if self.peers.at(place).node == self.config.node {
+        for place in 0..driver.peers.len() {
+            if driver.peers.at(place).node == driver.config.node {
                 continue;
             }
-            if !self.is_group_copy_due(place) {
-                self.chassis.counters.add(counters::PROOF_DROPPED, 1);
+            if !driver.is_group_copy_due(place) {
+                driver.chassis.counters.add(counters::PROOF_DROPPED, 1);
                 continue;
             }
-            let copies = self.chassis.draw(place, Lane::Datagram);
-            self.send_datagram(place, Content::Record(record.clone()), copies);
+            let copies = driver.chassis.draw(place, Lane::Datagram);
+            driver.send_datagram(place, Content::Record(record.clone()), copies);
         }
     }
 
     fn end_sends(&mut self) {
-        self.keep_within_memory();
+        self.driver.keep_within_memory();
     }
 
     fn arm(&mut self, at: Instant, slot: u32) {
-        self.deadlines.set(at, Deadline::Timer(slot));
+        self.driver.deadlines.set(at, Deadline::Timer { service: self.service, slot });
     }
 }
 

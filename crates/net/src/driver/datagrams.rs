@@ -12,12 +12,13 @@ use super::peers::{Proof, Reach};
 use crate::chassis::Drive;
 use crate::chassis::machine::{Call, Encode};
 use crate::chassis::ready::Source;
+use crate::chassis::services::ServicePlace;
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
 use crate::datagrams::write;
 use crate::emulate::ReceiveLoss;
 use crate::nonces::Nonce;
-use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal};
+use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal, ServiceNumber};
 
 /// Datagrams handled in a turn, but for the rest of a train.
 const DATAGRAMS_MAX: usize = 64;
@@ -42,10 +43,21 @@ pub(super) struct Datagram<'a> {
 
 /// The content of a datagram.
 pub(super) enum Content<'a> {
-    /// A message to the peer alone, and its encoded length.
-    Message { message: &'a dyn Encode, bytes: usize },
+    /// A message of a service to the peer alone, and its encoded length.
+    Message { service: ServiceNumber, message: &'a dyn Encode, bytes: usize },
     /// A record: a message to a group, the same for several peers, or one that is held back.
     Record(Bytes),
+}
+
+/// Whose a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The node's own: Hello, Who, Taken.
+    Node,
+    /// A message of this service.
+    Service(ServicePlace),
+    /// A message of a service that this node does not run.
+    Unknown,
 }
 
 /// The socket at which a record arrived.
@@ -82,7 +94,8 @@ impl Driver {
         self.introduce(place);
         let header = self.header_to(place);
         match content {
-            Content::Message { message, bytes } => {
+            Content::Message { service, message, bytes } => {
+                let header = Header { service: *service, ..header };
                 self.queue_record(addr, header, *bytes, |out| write(*message, out));
             }
             Content::Record(record) => {
@@ -96,8 +109,13 @@ impl Driver {
     }
 
     /// A message to a group as a record, the same for all members.
-    pub(super) fn group_record(&mut self, group: GroupId, message: &dyn Encode) -> Bytes {
-        let header = Header { kind: Kind::Group, ..self.header };
+    pub(super) fn group_record(
+        &mut self,
+        service: ServiceNumber,
+        group: GroupId,
+        message: &dyn Encode,
+    ) -> Bytes {
+        let header = Header { kind: Kind::Group, service, ..self.header };
         self.record(header, GROUP_BYTES + message.wire_len(), |out| {
             out.extend_from_slice(&group.0.to_be_bytes());
             write(message, out);
@@ -107,14 +125,16 @@ impl Driver {
     /// The content of a datagram as a record to be held back: encoded bytes take less room than the
     /// message, and many records share one allocation.
     pub(super) fn held_record(&mut self, content: Content<'_>) -> Bytes {
-        let (message, bytes) = match content {
-            Content::Message { message, bytes } => (message, HEADER_BYTES + bytes),
+        let (service, message, bytes) = match content {
+            Content::Message { service, message, bytes } => {
+                (service, message, HEADER_BYTES + bytes)
+            }
             Content::Record(record) => return record,
         };
         if self.held.capacity() < bytes {
             self.held = BytesMut::with_capacity(bytes.max(HELD_BYTES));
         }
-        let header = self.number(self.header).encode();
+        let header = self.number(Header { service, ..self.header }).encode();
         self.held.extend_from_slice(&header);
         write(message, &mut self.held);
         debug_assert_eq!(self.held.len(), bytes, "`wire_len` is exact");
@@ -290,7 +310,7 @@ impl Driver {
             return Ok(());
         }
         let unnamed = |refusal| (refusal, from.to_string());
-        let header = Header::decode(&mut record, &self.header).map_err(unnamed)?;
+        let (header, whose) = self.decode(&mut record).map_err(unnamed)?;
         if header.kind != Kind::Group {
             return Err((Refusal::Malformed, format!("{} at {from}", header.sender)));
         }
@@ -306,7 +326,7 @@ impl Driver {
             *hellos = Hellos::Taken;
             self.receive_datagrams(Ask::Now);
         }
-        self.take_decoded(from, header, record, Socket::Multicast)
+        self.take_decoded(from, (header, whose), record, Socket::Multicast)
     }
 
     fn knows(&self, header: &Header) -> bool {
@@ -321,18 +341,51 @@ impl Driver {
         mut record: Bytes,
     ) -> Result<(), (Refusal, String)> {
         let unnamed = |refusal| (refusal, from.to_string());
-        let header = Header::decode(&mut record, &self.header).map_err(unnamed)?;
-        self.take_decoded(from, header, record, Socket::Own)
+        let decoded = self.decode(&mut record).map_err(unnamed)?;
+        self.take_decoded(from, decoded, record, Socket::Own)
+    }
+
+    /// Splits the header off the front of a record, and finds out whose it is.
+    pub(super) fn decode(&self, record: &mut Bytes) -> Result<(Header, Whose), Refusal> {
+        let header = Header::decode(record, self.header.cluster)?;
+        if header.kind.number(header.service) != header.service {
+            return Err(Refusal::UnknownService);
+        }
+        let whose = match header.kind {
+            Kind::Message | Kind::Group => {
+                let service = self.chassis.services.find(header.service);
+                service.map_or(Whose::Unknown, Whose::Service)
+            }
+            Kind::Hello | Kind::Who | Kind::Taken => Whose::Node,
+        };
+        Ok((header, whose))
+    }
+
+    /// Decodes a message from a peer and hands it to its service.
+    pub(super) fn take_body(
+        &mut self,
+        service: ServicePlace,
+        from: NodeId,
+        body: Bytes,
+    ) -> Result<(), Refusal> {
+        if let Some(machine) = self.chassis.services.machine(service) {
+            machine.decode(body).map_err(|_| Refusal::Undecodable)?;
+            self.handle(service, Call::Message(from));
+        }
+        Ok(())
     }
 
     fn take_decoded(
         &mut self,
         from: SocketAddr,
-        mut header: Header,
+        (mut header, whose): (Header, Whose),
         record: Bytes,
         socket: Socket,
     ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
+        if whose == Whose::Unknown {
+            return Err(named(Refusal::UnknownService));
+        }
         let place = match self.peers.place(header.sender) {
             Some(place) if header.sender != self.config.node => place,
             _ if self.config.is_open => {
@@ -350,7 +403,7 @@ impl Driver {
                 if socket == Socket::Own {
                     header.session ^= self.own_tag(place);
                 }
-                self.take_message(place, from, &header, record).map_err(named)
+                self.take_message((place, whose), from, &header, record).map_err(named)
             }
             Kind::Hello => self.take_hello(place, from, &header, &record).map_err(named),
             Kind::Who => {
@@ -366,7 +419,7 @@ impl Driver {
 
     fn take_message(
         &mut self,
-        place: usize,
+        (place, whose): (usize, Whose),
         from: SocketAddr,
         header: &Header,
         mut body: Bytes,
@@ -388,9 +441,12 @@ impl Driver {
         }
         let now = self.chassis.now;
         self.peers.at(place).heard_at = now;
+        let Whose::Service(service) = whose else {
+            return Err(Refusal::UnknownService);
+        };
         if header.kind == Kind::Group {
             let group = take_u32(&mut body).map_err(|_| Refusal::Malformed)?;
-            if !self.groups.contains(&GroupId(group)) {
+            if !self.groups.contains(&(service, GroupId(group))) {
                 self.chassis.counters.add(counters::GROUP_NOT_JOINED, 1);
                 return Ok(());
             }
@@ -399,9 +455,7 @@ impl Driver {
             self.chassis.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
             return Ok(());
         }
-        self.chassis.machine().decode(body).map_err(|_| Refusal::Undecodable)?;
-        self.handle(Call::Message(header.sender));
-        Ok(())
+        self.take_body(service, header.sender, body)
     }
 
     /// Answers a peer's Who with a Hello, at its proven address. If it has none, the Hello goes to

@@ -25,6 +25,7 @@ use paceline_proto::core::{Backlog, GroupId, Instant, NodeId, PeerState};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+use self::carry::Carrying;
 use self::datagrams::{Content, Datagram};
 use self::peers::PeerTable;
 use self::proofs::Proofs;
@@ -32,6 +33,7 @@ use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Call, Machine};
 use crate::chassis::ready::Source;
+use crate::chassis::services::{ServiceEnds, ServicePlace};
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::config::NodeConfig;
 use crate::datagrams::Datagrams;
@@ -39,7 +41,7 @@ use crate::datagrams::arrivals::{Arrived, Ask};
 use crate::datagrams::multicast::{MulticastSocket, Way};
 use crate::emulate::{EmulateChange, ReceiveLoss};
 use crate::nonces::{Nonce, Nonces};
-use crate::record::{ClusterTag, Header, Kind, Refusal, Session};
+use crate::record::{ClusterTag, Header, Kind, Refusal, ServiceNumber, Session};
 use crate::stats::{Held, WarnLimit};
 use crate::streams::incoming::{Incoming, ReadCause, Unfinished};
 use crate::streams::pool::ReadPool;
@@ -54,16 +56,18 @@ const TIMERS_MAX: usize = 256;
 
 /// An order of the application to the driver.
 pub enum Order {
-    /// Addresses at which members may be found.
-    Seek(Vec<SocketAddr>),
+    /// Start a service.
+    Start(ServiceEnds),
+    /// Addresses at which a service looks for members.
+    Seek(ServiceNumber, Vec<SocketAddr>),
     /// Other faults.
     Emulate(EmulateChange),
 }
 
 /// Something that has a deadline.
 enum Deadline {
-    /// The timer of the protocol in this slot.
-    Timer(u32),
+    /// The timer in this slot of a service.
+    Timer { service: ServicePlace, slot: u32 },
     /// The next attempt to dial a peer, unless `attempt` is no longer the latest.
     Redial { place: usize, attempt: u64 },
     /// The end of an attempt to dial a peer.
@@ -86,7 +90,28 @@ enum Deadline {
     Stop,
 }
 
-/// A node's sockets and its protocol.
+/// The services learn something about a peer.
+struct Notice {
+    node: NodeId,
+    state: PeerState,
+    /// `None` for all.
+    to: Option<Vec<ServicePlace>>,
+}
+
+impl Notice {
+    /// For all services.
+    fn all(node: NodeId, state: PeerState) -> Notice {
+        Notice { node, state, to: None }
+    }
+}
+
+/// An address at which services look for a member.
+struct Sought {
+    address: SocketAddr,
+    services: Vec<ServicePlace>,
+}
+
+/// A node's sockets and its services.
 pub(crate) struct Driver {
     chassis: Chassis,
     controls: Controls<Order>,
@@ -106,13 +131,15 @@ pub(crate) struct Driver {
     datagrams_from: Instant,
     peers: PeerTable,
     // What is sent to others is not for this node.
-    groups: BTreeSet<GroupId>,
+    groups: BTreeSet<(ServicePlace, GroupId)>,
     // `None` if messages to groups leave as copies only.
     multicast: Option<MulticastSocket>,
     incoming: Vec<Option<Incoming>>,
     accepted: u64,
     // Slots of the busy streams, which signal only after several packets.
     gathering: Vec<usize>,
+    // Services whose backlog to a peer has fallen below what they wait for.
+    drained: Vec<ServicePlace>,
     // Places of the streams that wait for room in the kernel without a signal.
     refilling: Vec<usize>,
     pool: ReadPool,
@@ -121,9 +148,9 @@ pub(crate) struct Driver {
     deadlines: Deadlines<Deadline>,
     // Allocated room for the next records that are held back.
     held: BytesMut,
-    notices: Vec<(NodeId, PeerState)>,
+    notices: Vec<Notice>,
     // Addresses at which nodes are sought whose ids are not known yet.
-    sought: Vec<SocketAddr>,
+    sought: Vec<Sought>,
     // Nonces of other nodes that this node has repeated: a refusal must carry one of them.
     echoed: VecDeque<Nonce>,
 
@@ -144,6 +171,8 @@ pub(crate) struct Driver {
 /// The parts of a driver.
 pub(crate) struct Parts {
     pub(crate) ends: DriverEnds<Order>,
+    /// The first service, if the node is started for it.
+    pub(crate) service: Option<ServiceEnds>,
     pub(crate) config: NodeConfig,
     /// Seed of the node's random numbers.
     pub(crate) seed: u64,
@@ -156,7 +185,8 @@ pub(crate) struct Parts {
 }
 
 impl Driver {
-    /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
+    /// Assembles a driver and starts its service, if it has one; the first turn comes with the
+    /// first poll.
     pub(crate) fn start(parts: Parts) -> std::io::Result<Driver> {
         let Parts { config, session, seed, .. } = parts;
         let (mut chassis, controls) = Chassis::new(parts.ends, config.node, seed)?;
@@ -168,7 +198,7 @@ impl Driver {
         )?;
         let header = Header {
             kind: Kind::Message,
-            service: config.service,
+            service: ServiceNumber::NODE,
             cluster: ClusterTag::of(&config.cluster),
             sender: config.node,
             session: session.tag(),
@@ -180,10 +210,9 @@ impl Driver {
             peers.introduce(own);
         }
         let waker = ready.waker(Source::Multicast);
-        let multicast = parts.multicast.start((header.cluster, header.service), waker)?;
+        let multicast = parts.multicast.start(header.cluster, waker)?;
         // Each source is polled once, which registers its waker.
         chassis.again.extend([
-            Source::Inputs,
             Source::Controls,
             Source::Listener,
             Source::Datagrams,
@@ -206,6 +235,7 @@ impl Driver {
             incoming: Vec::new(),
             accepted: 0,
             gathering: Vec::new(),
+            drained: Vec::new(),
             refilling: Vec::new(),
             pool: ReadPool::new(config.stream_read_bytes),
             records: Tally::default(),
@@ -227,7 +257,9 @@ impl Driver {
             chassis,
             controls,
         };
-        driver.handle(Call::Start);
+        if let Some(service) = parts.service {
+            driver.start_service(service);
+        }
         driver.publish();
         Ok(driver)
     }
@@ -235,7 +267,7 @@ impl Driver {
     fn serve(&mut self, source: Source) {
         if self.holds_peers() {
             match source {
-                Source::Inputs => self.take_inputs(),
+                Source::Inputs(service) => self.take_inputs(service),
                 Source::Controls | Source::Deadline | Source::Events => {}
                 Source::Outgoing(place) => {
                     // The backlog still leaves.
@@ -248,7 +280,7 @@ impl Driver {
         }
         match source {
             Source::Controls | Source::Deadline | Source::Events => {}
-            Source::Inputs => self.take_inputs(),
+            Source::Inputs(service) => self.take_inputs(service),
             Source::Listener => self.accept(),
             Source::Datagrams => self.receive_datagrams(Ask::IfSignalled),
             Source::Multicast => self.receive_multicast(),
@@ -280,9 +312,20 @@ impl Driver {
     fn take_controls(&mut self) {
         while let Some(control) = self.controls.next() {
             match control {
-                Control::Order(Order::Seek(addresses)) => self.look_for(addresses),
+                Control::Order(Order::Start(ends)) => self.start_service(ends),
+                Control::Order(Order::Seek(number, addresses)) => {
+                    if let Some(service) = self.chassis.services.find(number) {
+                        self.look_for(service, addresses);
+                    }
+                }
                 Control::Order(Order::Emulate(change)) => self.emulate(change),
-                Control::Stop(reply) => self.begin_stop(Some(reply)),
+                // If it has ended, the caller finds the reply gone.
+                Control::Stop(number, reply) => {
+                    if let Some(service) = self.chassis.services.find(number) {
+                        self.end(service, Some(reply));
+                    }
+                }
+                Control::StopNode(reply) => self.begin_stop(reply),
             }
         }
     }
@@ -297,7 +340,7 @@ impl Driver {
                 break;
             };
             match deadline {
-                Deadline::Timer(slot) => self.handle(Call::Timer(slot)),
+                Deadline::Timer { service, slot } => self.handle(service, Call::Timer(slot)),
                 Deadline::Redial { place, attempt } => self.redial(place, attempt),
                 Deadline::Greeting { place, attempt } => self.give_up_attempt(place, attempt),
                 Deadline::HalfOpen { slot, number } => self.give_up_half_open(slot, number),
@@ -322,8 +365,15 @@ impl Driver {
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.flush_batch);
         for _ in 0..FLUSH_ROUNDS_MAX {
-            for (node, state) in std::mem::take(&mut self.notices) {
-                self.handle(Call::Peer(node, state));
+            for Notice { node, state, to } in std::mem::take(&mut self.notices) {
+                match to {
+                    Some(services) => {
+                        for service in services {
+                            self.handle(service, Call::Peer(node, state));
+                        }
+                    }
+                    None => self.handle_all(Call::Peer(node, state)),
+                }
             }
             self.peers.take_flushes(&mut batch);
             for place in batch.drain(..) {
@@ -351,20 +401,32 @@ impl Drive for Driver {
         self.config.datagram_message_bytes_max()
     }
 
-    fn carry_out(&mut self, machine: &mut dyn Machine) {
+    fn forget(&mut self, service: (ServicePlace, ServiceNumber)) {
+        self.leave_groups(service);
+        for sought in &mut self.sought {
+            sought.services.retain(|&seeking| seeking != service.0);
+        }
+        self.sought.retain(|sought| !sought.services.is_empty());
+    }
+
+    fn carry_out(
+        &mut self,
+        (service, number): (ServicePlace, ServiceNumber),
+        machine: &mut dyn Machine,
+    ) {
         if machine.links().is_empty() {
-            return machine.carry_out(self);
+            return machine.carry_out(&mut Carrying { driver: self, service, number });
         }
         for (node, address) in machine.links().contacts.drain(..) {
             self.learn_address(node, &address);
         }
         for (group, membership) in machine.links().memberships.drain(..) {
-            self.change_membership(group, membership);
+            self.change_membership((service, number), group, membership);
         }
-        machine.carry_out(self);
+        machine.carry_out(&mut Carrying { driver: self, service, number });
         for (to, below_bytes) in machine.links().drains.drain(..) {
             if let Some(place) = self.peers.place(to) {
-                self.peers.at(place).outgoing.await_drain(below_bytes);
+                self.peers.at(place).outgoing.await_drain(service, below_bytes);
                 self.peers.list_flush(place);
             }
         }
@@ -448,7 +510,7 @@ impl Drive for Driver {
     fn is_flushed(&mut self) -> bool {
         let mut peers = self.peers.iter_mut();
         self.datagrams.queue.is_empty()
-            && self.chassis.inputs_waiting() == 0
+            && self.chassis.services.inputs_waiting() == 0
             && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
     }
 

@@ -23,7 +23,7 @@ use paceline_proto::parts::token_bucket::TokenBucket;
 
 use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
-use super::{Deadline, Driver};
+use super::{Deadline, Driver, Notice};
 use crate::counters;
 use crate::datagrams::write;
 use crate::nonces::NONCE_BYTES;
@@ -154,7 +154,7 @@ impl Driver {
     ) -> Option<SocketAddr> {
         let nonce = body[SESSION_BYTES..].get(..NONCE_BYTES)?;
         let admits = |node, addr| self.nonces.admits(node, addr, nonce, self.chassis.now);
-        let is_sought = || self.sought.contains(&from) && admits(self.config.node, from);
+        let is_sought = || self.is_sought(from) && admits(self.config.node, from);
         if admits(node, from) || is_sought() {
             return Some(from);
         }
@@ -284,8 +284,9 @@ impl Driver {
             return self.chassis.counters.add(counters::PROOF_DROPPED, 1);
         }
         let record = match content {
-            Content::Message { message, bytes } => {
-                self.record(self.header, *bytes, |out| write(*message, out))
+            Content::Message { service, message, bytes } => {
+                let header = Header { service: *service, ..self.header };
+                self.record(header, *bytes, |out| write(*message, out))
             }
             Content::Record(record) => record.clone(),
         };
@@ -341,7 +342,7 @@ impl Driver {
         peer.outgoing.notified_state = NotifiedState::Down;
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         if was == NotifiedState::Up {
-            self.notices.push((node, PeerState::Down));
+            self.notices.push(Notice::all(node, PeerState::Down));
         }
     }
 

@@ -7,7 +7,8 @@ use paceline_proto::core::PeerState;
 
 use super::datagrams::TAKEN_LATER;
 use super::peers::Proof;
-use super::{Deadline, Driver};
+use super::{Deadline, Driver, Notice, Sought};
+use crate::chassis::services::ServicePlace;
 use crate::counters;
 use crate::record::{Header, Kind, Refusal, Session};
 
@@ -17,12 +18,17 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 const SOUGHT_MAX: usize = 64;
 
 impl Driver {
-    /// Begins to look for members at these addresses.
-    pub(super) fn look_for(&mut self, addresses: Vec<SocketAddr>) {
+    /// Begins to look for members at these addresses, for a service.
+    pub(super) fn look_for(&mut self, service: ServicePlace, addresses: Vec<SocketAddr>) {
         let is_idle = self.sought.is_empty();
         for address in addresses {
-            if !self.sought.contains(&address) && self.sought.len() < SOUGHT_MAX {
-                self.sought.push(address);
+            let known = self.sought.iter_mut().find(|sought| sought.address == address);
+            if let Some(sought) = known {
+                if !sought.services.contains(&service) {
+                    sought.services.push(service);
+                }
+            } else if self.sought.len() < SOUGHT_MAX {
+                self.sought.push(Sought { address, services: vec![service] });
             }
         }
         if is_idle {
@@ -30,8 +36,14 @@ impl Driver {
         }
     }
 
+    /// True if a service looks for a member at this address.
+    pub(super) fn is_sought(&self, address: SocketAddr) -> bool {
+        self.sought.iter().any(|sought| sought.address == address)
+    }
+
     pub(super) fn ask_sought(&mut self) {
-        for address in self.sought.clone() {
+        let addresses: Vec<_> = self.sought.iter().map(|sought| sought.address).collect();
+        for address in addresses {
             self.queue_introduction(address);
             // Its id is not known yet: the nonce is for this node's id, which no other node has.
             let nonce = self.nonces.nonce(self.config.node, address, self.chassis.now);
@@ -43,16 +55,16 @@ impl Driver {
     }
 
     /// Handles a Hello from this address: if it is sought and the node's address there is proven,
-    /// the protocol learns the node's id.
+    /// the services that seek it learn the node's id.
     pub(super) fn note_answer(&mut self, from: SocketAddr, place: usize) {
-        let Some(at) = self.sought.iter().position(|&address| address == from) else { return };
+        let Some(at) = self.sought.iter().position(|sought| sought.address == from) else { return };
         if self.peers.at(place).proof == Proof::Hinted {
             return;
         }
-        self.sought.swap_remove(at);
+        let to = Some(self.sought.swap_remove(at).services);
         let peer = self.peers.at(place);
         let incarnation = peer.session.map_or(0, |(session, _)| session.incarnation());
-        self.notices.push((peer.node, PeerState::Up { incarnation }));
+        self.notices.push(Notice { node: peer.node, state: PeerState::Up { incarnation }, to });
     }
 
     /// A datagram came from a node that is not known, or that has this node's own id.
@@ -67,7 +79,8 @@ impl Driver {
                 self.chassis.counters.add(counters::PEER_HAS_OWN_ID, 1);
             }
             // This node found itself, under another of its addresses.
-            self.sought.retain(|&address| address != from || header.session != self.header.session);
+            let is_own = header.session == self.header.session;
+            self.sought.retain(|sought| sought.address != from || !is_own);
             return Ok(());
         }
         match header.kind {
@@ -84,7 +97,7 @@ impl Driver {
             }
             Kind::Taken => self.note_taken(body),
             // An address that this node asked, which asks for a proof of this node's address.
-            Kind::Who if self.sought.contains(&from) => self.queue_hello(header.sender, from, body),
+            Kind::Who if self.is_sought(from) => self.queue_hello(header.sender, from, body),
             // One short answer to one short question, at a limited rate.
             Kind::Who | Kind::Message | Kind::Group
                 if !self.proofs.admits_answer(self.chassis.now) =>

@@ -7,8 +7,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{Instant, PeerState};
 use tokio::net::TcpStream;
 
+use super::datagrams::Whose;
 use super::peers::{Learned, Proof, Reach};
-use super::{Deadline, Driver};
+use super::{Deadline, Driver, Notice};
 use crate::chassis::Drive;
 use crate::chassis::machine::Call;
 use crate::chassis::ready::Source;
@@ -16,7 +17,7 @@ use crate::counters;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
 use crate::streams::gather::Gather;
 use crate::streams::incoming::{Filled, Incoming, ReadCause, Speaker, Unfinished};
-use crate::streams::outgoing::{Drain, Flushed, HELLO_BYTES, NotifiedState, Phase, abort_on_close};
+use crate::streams::outgoing::{Flushed, HELLO_BYTES, NotifiedState, Phase, abort_on_close};
 use crate::sys;
 
 /// Bytes read from one stream in a turn.
@@ -99,7 +100,7 @@ impl Driver {
             let lost_bytes = outgoing.give_up();
             if lost_bytes > 0 {
                 self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
-                self.notices.push((node, PeerState::Down));
+                self.notices.push(Notice::all(node, PeerState::Down));
             }
             return;
         }
@@ -123,7 +124,7 @@ impl Driver {
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
         self.chassis.counters.add(counters::STREAM_BROKEN, 1);
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
-        self.notices.push((node, PeerState::Down));
+        self.notices.push(Notice::all(node, PeerState::Down));
         self.schedule_redial(place);
     }
 
@@ -159,7 +160,7 @@ impl Driver {
 
     /// Checks the acceptor's Hello and establishes the stream.
     fn accept_reply(&mut self, place: usize, mut record: Bytes) -> Result<(), Refusal> {
-        let header = Header::decode(&mut record, &self.header)?;
+        let (header, _) = self.decode(&mut record)?;
         if header.sender != self.peers.at(place).node {
             return Err(Refusal::WrongMember);
         }
@@ -172,7 +173,7 @@ impl Driver {
         peer.outgoing.establish(header.session, self.chassis.now, &self.config);
         if was == NotifiedState::Down {
             let incarnation = session.incarnation();
-            self.notices.push((header.sender, PeerState::Up { incarnation }));
+            self.notices.push(Notice::all(header.sender, PeerState::Up { incarnation }));
         }
         // Registers for the peer's close, and flushes.
         self.chassis.again.push(Source::Outgoing(place));
@@ -218,8 +219,13 @@ impl Driver {
             Ok(Flushed::More) => self.chassis.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
         }
-        if peer.outgoing.take_drain() == Drain::Reached {
-            self.handle(Call::Drained(node));
+        if peer.outgoing.has_drained() {
+            let mut drained = std::mem::take(&mut self.drained);
+            peer.outgoing.take_drained(&mut drained);
+            for service in drained.drain(..) {
+                self.handle(service, Call::Drained(node));
+            }
+            self.drained = drained;
         }
     }
 
@@ -473,7 +479,7 @@ impl Driver {
         incoming: &mut Incoming,
         mut record: Bytes,
     ) -> Result<(), Refusal> {
-        let header = Header::decode(&mut record, &self.header)?;
+        let (header, whose) = self.decode(&mut record)?;
         if header.sequence != incoming.sequence {
             return Err(Refusal::OutOfSequence);
         }
@@ -488,10 +494,13 @@ impl Driver {
                 if !fits {
                     return Err(Refusal::Malformed);
                 }
-                self.chassis.machine().decode(record).map_err(|_| Refusal::Undecodable)?;
                 self.chassis.traffic.stream_messages_in += 1;
-                self.handle(Call::Message(node));
-                Ok(())
+                let Whose::Service(service) = whose else {
+                    // The stream carries the records of other services as well.
+                    self.chassis.counters.add(Refusal::UnknownService.counter(), 1);
+                    return Ok(());
+                };
+                self.take_body(service, node, record)
             }
         }
     }

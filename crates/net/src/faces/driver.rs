@@ -22,6 +22,7 @@ use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Call, Carrier, Encode, Encoded, Machine};
 use crate::chassis::ready::Source;
+use crate::chassis::services::{ServiceEnds, ServicePlace};
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
@@ -29,6 +30,7 @@ use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::datagrams::{Datagrams, write};
 use crate::emulate::Peers;
 use crate::error::FaceError;
+use crate::record::ServiceNumber;
 use crate::stats::{Held, WarnLimit};
 use crate::sys;
 
@@ -140,12 +142,16 @@ pub(super) struct FaceDriver {
 /// The parts of a driver.
 pub(super) struct Parts {
     pub(super) ends: DriverEnds<Order>,
+    pub(super) service: ServiceEnds,
     pub(super) config: FacesConfig,
     /// Seed of the node's random numbers.
     pub(super) seed: u64,
     pub(super) udp: std::net::UdpSocket,
     pub(super) table: FaceTable,
 }
+
+/// A node with faces has one service: packets name none.
+const SERVICE: ServicePlace = ServicePlace::FIRST;
 
 impl FaceDriver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.
@@ -160,7 +166,7 @@ impl FaceDriver {
         sys::allow_fragments(datagrams.arrivals.socket().0)?;
         let unproven_rates = NetworkRates::new(config.unproven_bytes_per_second);
         // Each source is polled once, which registers its waker.
-        chassis.again.extend([Source::Controls, Source::Inputs, Source::Datagrams]);
+        chassis.again.extend([Source::Controls, Source::Datagrams]);
         let mut driver = FaceDriver {
             chassis,
             controls,
@@ -176,7 +182,7 @@ impl FaceDriver {
             warnings: WarnLimit::new(),
             withheld_warnings: WarnLimit::new(),
         };
-        driver.handle(Call::Start);
+        driver.start_service(parts.service);
         driver.publish();
         Ok(driver)
     }
@@ -201,7 +207,8 @@ impl FaceDriver {
                     let _ = reply.send(was_open);
                 }
                 Control::Order(Order::Emulate { to, faults }) => self.set_faults(to, faults),
-                Control::Stop(reply) => self.begin_stop(Some(reply)),
+                Control::Stop(_, reply) => self.begin_stop(Some(reply)),
+                Control::StopNode(reply) => self.begin_stop(reply),
             }
         }
     }
@@ -265,9 +272,11 @@ impl FaceDriver {
             self.faces.credit(node, bytes);
         }
         // Decoded first: an invalid message opens no face.
-        if let Err(error) = self.chassis.machine().decode(datagram) {
+        let machine = self.chassis.services.machine(SERVICE);
+        let machine = machine.expect("a node with faces keeps its service");
+        if let Err(error) = machine.decode(datagram) {
             if let Some(node) = face {
-                self.handle(Call::Undecodable(node, error));
+                self.handle(SERVICE, Call::Undecodable(node, error));
             }
             return Err(Refusal::Undecodable);
         }
@@ -279,7 +288,7 @@ impl FaceDriver {
                 node
             }
         };
-        self.handle(Call::Message(node));
+        self.handle(SERVICE, Call::Message(node));
         Ok(node)
     }
 
@@ -331,7 +340,7 @@ impl FaceDriver {
     }
 
     fn notify_protocol(&mut self, node: NodeId, state: PeerState) {
-        self.handle(Call::Peer(node, state));
+        self.handle(SERVICE, Call::Peer(node, state));
     }
 
     fn handle_notices(&mut self) {
@@ -356,7 +365,7 @@ impl FaceDriver {
                 return;
             };
             match deadline {
-                Deadline::Timer(slot) => self.handle(Call::Timer(slot)),
+                Deadline::Timer(slot) => self.handle(SERVICE, Call::Timer(slot)),
                 Deadline::Datagram(held) => self.queue(held.0, &held.1),
                 Deadline::Idle => self.close_idle(),
                 Deadline::Stop => self.chassis.life.end(),
@@ -451,6 +460,8 @@ impl Drive for FaceDriver {
         &mut self.chassis
     }
 
+    fn forget(&mut self, _: (ServicePlace, ServiceNumber)) {}
+
     fn backlog(&self) -> &dyn Backlog {
         &NoStreams
     }
@@ -459,7 +470,7 @@ impl Drive for FaceDriver {
         self.config.datagram_bytes_max
     }
 
-    fn carry_out(&mut self, machine: &mut dyn Machine) {
+    fn carry_out(&mut self, _: (ServicePlace, ServiceNumber), machine: &mut dyn Machine) {
         machine.carry_out(self);
         let links = machine.links();
         if links.is_empty() {
@@ -482,13 +493,13 @@ impl Drive for FaceDriver {
         }
         self.has_arrivals |= woken.contains(&Source::Datagrams);
         // Waiting commands cause another turn at once, which looks at arrivals again.
-        let is_behind = self.chassis.inputs_waiting() >= INPUTS_WAITING_MAX;
+        let is_behind = self.chassis.services.inputs_waiting() >= INPUTS_WAITING_MAX;
         if self.has_arrivals && !is_behind && !self.chassis.holds_peers() {
             self.has_arrivals = false;
             self.receive();
         }
-        if woken.contains(&Source::Inputs) {
-            self.take_inputs();
+        if woken.contains(&Source::Inputs(SERVICE)) {
+            self.take_inputs(SERVICE);
         }
         self.fire_timers();
         self.handle_notices();
@@ -511,7 +522,7 @@ impl Drive for FaceDriver {
     }
 
     fn is_flushed(&mut self) -> bool {
-        self.datagrams.queue.is_empty() && self.chassis.inputs_waiting() == 0
+        self.datagrams.queue.is_empty() && self.chassis.services.inputs_waiting() == 0
     }
 
     fn abandon(&mut self) -> Stopped {

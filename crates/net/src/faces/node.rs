@@ -1,7 +1,7 @@
 //! Starting a node with faces, and the handle to a running one.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Protocol};
 use rand::TryRng;
@@ -18,7 +18,8 @@ use crate::chassis::machine::{Hosted, NodeParts};
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Kind, connect};
+use crate::handle::{Handle, Kind, NodeEnds};
+use crate::record::ServiceNumber;
 
 /// A UDP socket that is bound and not used yet.
 ///
@@ -90,9 +91,10 @@ impl BoundFaces {
         }
         let parts = NodeParts { protocol, shared, node: LOCAL, incarnation, seed };
         let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
-        let (handle, events, ends) =
-            connect(kind, parts, socket, self.config.common.events_bytes_max);
-        let parts = Parts { ends, config: self.config, seed, udp: self.udp, table };
+        let (node, ends) = NodeEnds::new(socket, self.config.common.events_bytes_max, Weak::new());
+        let service = node.service(kind, ServiceNumber::default(), parts);
+        let (handle, events, service) = service.expect("the node has no other service");
+        let parts = Parts { ends, service, config: self.config, seed, udp: self.udp, table };
         Task::spawn(Box::new(FaceDriver::start(parts)?), &runtime);
         Ok((handle, events))
     }

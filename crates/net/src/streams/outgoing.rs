@@ -19,8 +19,9 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::share::Share;
 use crate::chassis::machine::{Encode, Encoded};
+use crate::chassis::services::ServicePlace;
 use crate::config::NodeConfig;
-use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES};
+use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES, ServiceNumber};
 use crate::stats::Traffic;
 use crate::streams::queue::WriteQueue;
 use crate::sys;
@@ -82,13 +83,11 @@ pub(crate) enum Flushed {
     More,
 }
 
-/// Whether the backlog has fallen below what the protocol waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Drain {
-    /// The protocol does not wait, or the backlog is above: the kernel or a deadline will signal.
-    Pending,
-    /// It has.
-    Reached,
+/// A message that emulated faults hold back.
+pub(crate) struct HeldBack {
+    until: Instant,
+    service: ServiceNumber,
+    message: Encoded,
 }
 
 /// The stream to one peer.
@@ -96,12 +95,13 @@ pub(crate) struct Outgoing {
     pub(crate) phase: Phase,
     pub(crate) notified_state: NotifiedState,
     pub(crate) queue: WriteQueue,
-    /// Held back by emulated faults, in order, each with the instant of its release.
-    pub(crate) held: VecDeque<(Instant, Encoded)>,
+    /// Held back by emulated faults, in order.
+    pub(crate) held: VecDeque<HeldBack>,
     held_bytes: usize,
     // The bytes of the backlog.
     queued: TallyPart,
-    drain_below_bytes: Option<usize>,
+    // The services that wait for the backlog to fall, and below what.
+    drains: Vec<(ServicePlace, usize)>,
     /// Dials so far: identifies the attempt of a deadline.
     pub(crate) attempt: u64,
     failures: u32,
@@ -125,7 +125,7 @@ impl Outgoing {
             held: VecDeque::new(),
             held_bytes: 0,
             queued,
-            drain_below_bytes: None,
+            drains: Vec::new(),
             attempt: 0,
             failures: 0,
             sequence: 1,
@@ -269,21 +269,26 @@ impl Outgoing {
     }
 
     /// Holds a message back until `until`, or until the one before it is released.
-    pub(crate) fn hold(&mut self, until: Instant, message: Encoded) -> Instant {
-        let until = self.held.back().map_or(until, |&(last, _)| last.max(until));
+    pub(crate) fn hold(
+        &mut self,
+        until: Instant,
+        service: ServiceNumber,
+        message: Encoded,
+    ) -> Instant {
+        let until = self.held.back().map_or(until, |last| last.until.max(until));
         self.held_bytes += WriteQueue::record_bytes(&message);
-        self.held.push_back((until, message));
+        self.held.push_back(HeldBack { until, service, message });
         self.queued.set(self.queued_bytes());
         until
     }
 
     /// The next message whose time has come.
-    pub(crate) fn release(&mut self, now: Instant) -> Option<Encoded> {
-        self.held.front().filter(|(until, _)| *until <= now)?;
-        let (_, message) = self.held.pop_front()?;
+    pub(crate) fn release(&mut self, now: Instant) -> Option<(ServiceNumber, Encoded)> {
+        self.held.front().filter(|held| held.until <= now)?;
+        let HeldBack { service, message, .. } = self.held.pop_front()?;
         self.held_bytes -= WriteQueue::record_bytes(&message);
         self.queued.set(self.queued_bytes());
-        Some(message)
+        Some((service, message))
     }
 
     /// Writes the backlog until the kernel's buffer is full.
@@ -349,23 +354,30 @@ impl Outgoing {
         self.queue.len() + self.held_bytes
     }
 
-    /// Remembers that the protocol waits for the backlog to fall below this.
-    pub(crate) fn await_drain(&mut self, below_bytes: usize) {
-        self.drain_below_bytes = Some(below_bytes.max(1));
+    /// Remembers that a service waits for the backlog to fall below this.
+    pub(crate) fn await_drain(&mut self, service: ServicePlace, below_bytes: usize) {
+        let below_bytes = below_bytes.max(1);
+        match self.drains.iter_mut().find(|(waiting, _)| *waiting == service) {
+            Some((_, below)) => *below = below_bytes,
+            None => self.drains.push((service, below_bytes)),
+        }
     }
 
-    /// Looks whether the awaited drain is reached. If not, the last write was refused or a message
-    /// is held back, so that the kernel or a deadline signals before it can be.
-    pub(crate) fn take_drain(&mut self) -> Drain {
-        let Some(below_bytes) = self.drain_below_bytes else {
-            return Drain::Pending;
-        };
-        // A peer that is down accepts nothing: the request stays until it is up.
-        if self.notified_state == NotifiedState::Down || self.queued_bytes() >= below_bytes {
-            return Drain::Pending;
-        }
-        self.drain_below_bytes = None;
-        Drain::Reached
+    /// True if a service waits for a backlog that is reached. If one waits and it is not, the last
+    /// write was refused or a message is held back, so that the kernel or a deadline signals before
+    /// it can be.
+    pub(crate) fn has_drained(&self) -> bool {
+        // A peer that is down accepts nothing: the requests stay until it is up.
+        let queued = self.queued_bytes();
+        self.notified_state == NotifiedState::Up
+            && self.drains.iter().any(|&(_, below_bytes)| queued < below_bytes)
+    }
+
+    /// Moves the services whose backlog is reached into `into`.
+    pub(crate) fn take_drained(&mut self, into: &mut Vec<ServicePlace>) {
+        let queued = self.queued_bytes();
+        let reached = self.drains.extract_if(.., |&mut (_, below_bytes)| queued < below_bytes);
+        into.extend(reached.map(|(service, _)| service));
     }
 
     /// Makes the later close an abort: the peer sees a reset, not an end.

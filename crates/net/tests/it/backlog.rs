@@ -28,7 +28,7 @@ async fn dialled_by_a_node() -> (Running, TcpStream) {
         let session = Session::new(1, 1);
         let header = Header {
             kind: Kind::Hello,
-            service: ServiceNumber::default(),
+            service: ServiceNumber::NODE,
             cluster: ClusterTag::of("test"),
             sender: NodeId(1),
             session: session.tag(),

@@ -27,7 +27,7 @@ fn session() -> Session {
 fn header(kind: Kind, sequence: u64) -> Header {
     Header {
         kind,
-        service: ServiceNumber::default(),
+        service: kind.number(ServiceNumber::default()),
         cluster: ClusterTag::of("test"),
         sender: NodeId(1),
         session: session().tag(),

@@ -40,7 +40,7 @@ impl Stranger {
     fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let header = Header {
             kind,
-            service: ServiceNumber::default(),
+            service: kind.number(ServiceNumber::default()),
             cluster: ClusterTag::of("test"),
             sender: NodeId(self.id),
             session: self.session.tag() ^ tag,
@@ -170,7 +170,7 @@ impl Stranger {
         let tag = {
             let header = Header {
                 kind,
-                service: ServiceNumber::default(),
+                service: kind.number(ServiceNumber::default()),
                 cluster: ClusterTag::of("test"),
                 sender: NodeId(0),
                 session: 0,

@@ -77,7 +77,7 @@ impl Stranger {
         };
         let header = Header {
             kind,
-            service: self.service,
+            service: kind.number(self.service),
             cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(id),
             session: session.tag() ^ tag,
@@ -154,7 +154,7 @@ impl Stranger {
         let tag = self.tags.lock().unwrap().get(&to).copied().unwrap_or_default();
         let header = Header {
             kind: Kind::Hello,
-            service: self.service,
+            service: ServiceNumber::NODE,
             cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(self.id),
             session: self.session.tag() ^ tag,

@@ -1,0 +1,199 @@
+//! The services of a node: their machines, and what each shares with its handles.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use paceline_proto::core::Counters;
+
+use crate::admission::Admission;
+use crate::chassis::machine::Machine;
+use crate::record::ServiceNumber;
+
+/// A service's place in the table of its node. A place is used again, so the number of the start
+/// goes with it: what an ended service has left behind names no other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServicePlace {
+    at: u32,
+    start: u32,
+}
+
+impl ServicePlace {
+    /// The place of a node's first service.
+    pub(crate) const FIRST: ServicePlace = ServicePlace { at: 0, start: 0 };
+}
+
+/// State that a driver shares with the handles of a service.
+#[derive(Debug, Default)]
+pub(crate) struct ServiceShared {
+    pub(crate) admission: Admission,
+    // What the protocol has counted, at the end of the last turn that called it.
+    counters: Mutex<Counters>,
+}
+
+impl ServiceShared {
+    /// What the protocol has counted.
+    pub(crate) fn counters(&self) -> Counters {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, counted: &mut Counters) {
+        if !counted.is_empty() {
+            counted.drain_into(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+/// The driver's end of a service.
+pub struct ServiceEnds {
+    pub(crate) number: ServiceNumber,
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) shared: Arc<ServiceShared>,
+}
+
+struct Service {
+    number: ServiceNumber,
+    // Absent only during a call, and while its requests are carried out.
+    machine: Option<Box<dyn Machine>>,
+    shared: Arc<ServiceShared>,
+    inputs_waker: Waker,
+    // It is on the list of those that were called.
+    is_called: bool,
+}
+
+/// A place for a service.
+#[derive(Default)]
+struct Slot {
+    // How many services had this place before.
+    start: u32,
+    service: Option<Service>,
+}
+
+/// The services of a node.
+#[derive(Default)]
+pub(crate) struct Services {
+    slots: Vec<Slot>,
+    // Sorted by number.
+    places: Vec<(ServiceNumber, ServicePlace)>,
+    // Those that were called since they were last published.
+    called: Vec<ServicePlace>,
+}
+
+const NO_CALL: &str = "no call is made while the requests of another are carried out";
+
+impl Services {
+    /// Adds a service; `waker` makes the waker of its inputs. Its number is that of no other one.
+    pub(crate) fn add(
+        &mut self,
+        ends: ServiceEnds,
+        waker: impl FnOnce(ServicePlace) -> Waker,
+    ) -> ServicePlace {
+        let ServiceEnds { number, machine, shared } = ends;
+        let free = self.slots.iter().position(|slot| slot.service.is_none());
+        let at = free.unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        let slot = &mut self.slots[at];
+        let place = ServicePlace { at: at as u32, start: slot.start };
+        let inputs_waker = waker(place);
+        let machine = Some(machine);
+        slot.service = Some(Service { number, machine, shared, inputs_waker, is_called: false });
+        let after = self.places.partition_point(|&(known, _)| known < number);
+        self.places.insert(after, (number, place));
+        place
+    }
+
+    /// Ends a service: its handles find it closed. Returns its number.
+    pub(crate) fn remove(&mut self, place: ServicePlace) -> Option<ServiceNumber> {
+        self.publish();
+        let number = self.get(place)?.number;
+        let slot = &mut self.slots[place.at as usize];
+        slot.service = None;
+        slot.start = slot.start.wrapping_add(1);
+        self.places.retain(|&(_, known)| known != place);
+        Some(number)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The places of all services, by number.
+    pub(crate) fn places(&self) -> Vec<ServicePlace> {
+        self.places.iter().map(|&(_, place)| place).collect()
+    }
+
+    /// The place of the service of this number.
+    pub(crate) fn find(&self, number: ServiceNumber) -> Option<ServicePlace> {
+        let found = self.places.binary_search_by_key(&number, |&(known, _)| known);
+        found.ok().map(|at| self.places[at].1)
+    }
+
+    /// Takes the machine of a service out for a call, so that the driver is free for its requests;
+    /// with it the service's number. `None` if the service has ended.
+    pub(crate) fn take(
+        &mut self,
+        place: ServicePlace,
+    ) -> Option<(Box<dyn Machine>, ServiceNumber)> {
+        let service = self.get(place)?;
+        let taken = (service.machine.take().expect(NO_CALL), service.number);
+        if !service.is_called {
+            service.is_called = true;
+            self.called.push(place);
+        }
+        Some(taken)
+    }
+
+    /// Puts a machine back after a call.
+    pub(crate) fn put(&mut self, place: ServicePlace, machine: Box<dyn Machine>) {
+        if let Some(service) = self.get(place) {
+            service.machine = Some(machine);
+        }
+    }
+
+    /// The machine of a service; `None` if the service has ended.
+    pub(crate) fn machine(&mut self, place: ServicePlace) -> Option<&mut Box<dyn Machine>> {
+        self.get(place).map(|service| service.machine.as_mut().expect(NO_CALL))
+    }
+
+    /// Takes up to `at_most` inputs of a service.
+    pub(crate) fn poll_inputs(&mut self, place: ServicePlace, at_most: usize) -> Poll<usize> {
+        let Some(service) = self.get(place) else { return Poll::Pending };
+        let cx = &mut TaskContext::from_waker(&service.inputs_waker);
+        service.machine.as_mut().expect(NO_CALL).poll_inputs(cx, at_most)
+    }
+
+    /// How many commands and views wait for the protocols.
+    pub(crate) fn inputs_waiting(&self) -> usize {
+        let services = self.slots.iter().filter_map(|slot| slot.service.as_ref());
+        let machines = services.filter_map(|service| service.machine.as_ref());
+        machines.map(|machine| machine.inputs_waiting()).sum()
+    }
+
+    /// Publishes admission and counters of the services that were called.
+    pub(crate) fn publish(&mut self) {
+        let mut called = std::mem::take(&mut self.called);
+        for place in called.drain(..) {
+            let Some(service) = self.get(place) else { continue };
+            service.is_called = false;
+            let machine = service.machine.as_mut().expect(NO_CALL);
+            service.shared.admission.set_limit(machine.admitted_bytes());
+            service.shared.add(machine.counters());
+        }
+        self.called = called;
+    }
+
+    fn get(&mut self, place: ServicePlace) -> Option<&mut Service> {
+        let slot = self.slots.get_mut(place.at as usize)?;
+        slot.service.as_mut().filter(|_| slot.start == place.start)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Submitters that wait for admission wake, and find the inputs closed.
+        self.machine = None;
+        self.shared.admission.set_limit(u64::MAX);
+    }
+}
