@@ -1,6 +1,9 @@
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 
-use paceline_net::{BindError, Bound, Exposure, Multicast, NodeConfig};
+use paceline_net::{
+    BindError, Bound, Endpoint, Exposure, Multicast, NodeConfig, Roster, StartError,
+};
 use paceline_proto::core::NodeId;
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
@@ -8,6 +11,7 @@ use thiserror::Error;
 
 use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
+use crate::lock;
 use crate::multicast::MulticastBuilder;
 use crate::walks::WalksBuilder;
 
@@ -160,7 +164,9 @@ impl HostBuilder {
         if address.ip().is_unspecified() || address.port() == 0 {
             return Err(HostError::Unreachable { address });
         }
-        Ok(Host { bound, id, address })
+        let datagram_message_bytes_max = bound.datagram_message_bytes_max();
+        let state = Arc::new(Mutex::new(State::Bound(Box::new(bound))));
+        Ok(Host { state, id, address, datagram_message_bytes_max })
     }
 }
 
@@ -168,12 +174,25 @@ fn short_id(bits: u64) -> NodeId {
     NodeId(bits >> (u64::BITS - ID_BITS))
 }
 
-/// A host of a cluster: its sockets, before it joins any protocol.
-#[derive(Debug)]
+/// A host of a cluster: one TCP and one UDP port, for any number of services of any kind. Clones
+/// are the same host.
+///
+/// Services of one kind and name on several hosts are one service; a host runs one of each kind and
+/// name. The host stops once all its handles and those of its services are dropped.
+#[derive(Clone, Debug)]
 pub struct Host {
-    pub(crate) bound: Bound,
+    state: Arc<Mutex<State>>,
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
+    pub(crate) datagram_message_bytes_max: usize,
+}
+
+/// Whether a host has begun to run: with its first service, inside a runtime.
+#[derive(Debug)]
+enum State {
+    Bound(Box<Bound>),
+    Running(Endpoint),
+    Stopped,
 }
 
 impl Host {
@@ -203,24 +222,55 @@ impl Host {
         self.address
     }
 
+    /// The running node, started if it is not.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, StartError> {
+        let mut state = lock(&self.state);
+        let bound = match std::mem::replace(&mut *state, State::Stopped) {
+            State::Bound(bound) => bound,
+            State::Running(endpoint) => {
+                *state = State::Running(endpoint.clone());
+                return Ok(endpoint);
+            }
+            State::Stopped => return Err(StartError::Closed),
+        };
+        if tokio::runtime::Handle::try_current().is_err() {
+            *state = State::Bound(bound);
+            return Err(StartError::NoRuntime);
+        }
+        let own = [(self.id, self.address)];
+        let roster = Roster::new(own).expect("one node is not named twice");
+        let endpoint = bound.open(roster)?;
+        *state = State::Running(endpoint.clone());
+        Ok(endpoint)
+    }
+
+    /// Ends all services without leaving them, sends what is queued, for a bounded time, and closes
+    /// the ports. To other members of a group it looks like a crash, unless it has left before.
+    pub async fn stop(&self) {
+        let before = std::mem::replace(&mut *lock(&self.state), State::Stopped);
+        if let State::Running(endpoint) = before {
+            endpoint.stop().await;
+        }
+    }
+
     /// Configures the group of this name, to create it or join it. Members of a group of another
     /// name refuse each other.
-    pub fn group(self, name: impl AsRef<str>) -> GroupBuilder {
-        GroupBuilder::new(self, name.as_ref())
+    pub fn group(&self, name: impl AsRef<str>) -> GroupBuilder {
+        GroupBuilder::new(self.clone(), name.as_ref())
     }
 
     /// Configures the group of this name whose members multicast in time, to create it or join it.
-    pub fn multicast(self, name: impl AsRef<str>) -> MulticastBuilder {
-        MulticastBuilder::new(self, name.as_ref())
+    pub fn multicast(&self, name: impl AsRef<str>) -> MulticastBuilder {
+        MulticastBuilder::new(self.clone(), name.as_ref())
     }
 
     /// Configures the distributed hash table of this name, to create it, join it or visit it.
-    pub fn dht(self, name: impl AsRef<str>) -> DhtBuilder {
-        DhtBuilder::new(self, name.as_ref())
+    pub fn dht(&self, name: impl AsRef<str>) -> DhtBuilder {
+        DhtBuilder::new(self.clone(), name.as_ref())
     }
 
     /// Configures random walks over the graph of the servers of this name, as a server or a client.
-    pub fn walks(self, name: impl AsRef<str>) -> WalksBuilder {
-        WalksBuilder::new(self, name.as_ref())
+    pub fn walks(&self, name: impl AsRef<str>) -> WalksBuilder {
+        WalksBuilder::new(self.clone(), name.as_ref())
     }
 }

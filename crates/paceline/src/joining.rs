@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::record::ServiceNumber;
-use paceline_net::{Bound, Events, Hosted, Node, Roster, StartError};
+use paceline_net::{Endpoint, Events, Hosted, Node, StartError};
 use paceline_proto::core::{MembershipCommand, NodeId};
 use paceline_proto::group::Group;
 use paceline_proto::multicast::Multicast;
@@ -56,11 +56,11 @@ impl Peers {
 /// what a node runs for every message is compiled with this crate, at its level of optimization,
 /// and not with each application.
 pub(crate) trait Startable: Hosted {
-    /// Starts a node with this protocol.
+    /// Starts a service with this protocol.
     fn start(
         self,
-        bound: Bound,
-        roster: Roster,
+        endpoint: &Endpoint,
+        number: ServiceNumber,
         shared: Self::Shared,
     ) -> Result<(Node<Self>, Events<Self>), StartError>;
 }
@@ -70,11 +70,11 @@ macro_rules! startable {
         impl Startable for $protocol {
             fn start(
                 self,
-                bound: Bound,
-                roster: Roster,
+                endpoint: &Endpoint,
+                number: ServiceNumber,
                 shared: Self::Shared,
             ) -> Result<(Node<Self>, Events<Self>), StartError> {
-                bound.start(roster, self, Arc::new(shared))
+                endpoint.start(number, self, Arc::new(shared))
             }
         }
     )*};
@@ -107,7 +107,7 @@ impl Joining {
 
     /// The longest message, bytes, that a datagram carries.
     pub(crate) fn datagram_message_bytes_max(&self) -> usize {
-        self.host.bound.datagram_message_bytes_max()
+        self.host.datagram_message_bytes_max
     }
 
     /// Starts the node. `kind` separates services of one name: hosts of another kind refuse it.
@@ -117,10 +117,8 @@ impl Joining {
         protocol: P,
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
-        let Host { bound, id, address } = self.host;
-        let bound = bound.for_service(ServiceNumber::of(kind, &self.name));
-        let roster = Roster::new([(id, address)]).expect("one node is not named twice");
-        protocol.start(bound, roster, shared)
+        let number = ServiceNumber::of(kind, &self.name);
+        protocol.start(&self.host.endpoint()?, number, shared)
     }
 
     /// Starts a member and founds its group, or joins it if there are peers. Returns once it is in

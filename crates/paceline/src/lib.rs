@@ -20,6 +20,8 @@
 //! # }
 //! ```
 //!
+//! A host runs any number of services, of this and the other kinds, on its one port:
+//!
 //! ```no_run
 //! use paceline::Host;
 //!

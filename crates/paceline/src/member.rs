@@ -67,8 +67,9 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         &self.node
     }
 
-    /// Sends the backlog, for a bounded time, and stops the host. The others detect a crash, unless
-    /// it has left before.
+    /// Ends this member; the others detect a crash, unless it has left before. If it is the last
+    /// service of a host that has no other handle, the host stops: it sends its backlog, for a
+    /// bounded time. Else the backlog leaves while the host runs.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

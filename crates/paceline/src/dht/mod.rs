@@ -345,8 +345,8 @@ impl Dht {
         }
     }
 
-    /// Stops the host: the others detect a crash. Returns the error of a durable host's file, if
-    /// any.
+    /// Ends this service, and the host with its last one: the others detect a crash. Returns the
+    /// error of a durable table's file, if any.
     pub async fn stop(&self) -> Option<DiskError> {
         self.shared.node.stop().await;
         self.ended().await

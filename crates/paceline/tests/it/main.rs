@@ -7,6 +7,7 @@ mod group;
 mod memory;
 mod multicast;
 mod rogue;
+mod services;
 mod strangers;
 mod support;
 mod walk_homes;

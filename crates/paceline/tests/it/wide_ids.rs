@@ -1,16 +1,15 @@
 //! Every service among hosts whose ids are the same in their lower 32 bits.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use paceline::multicast::Rate;
 use paceline::net::{EmulateChange, Peers};
 use paceline::proto::core::{LinkFaults, Loss};
-use paceline::proto::walk::{Graph, Job, JobId, Kind, Length, Sources, Trail};
-use paceline::walks::{SharedGraph, Walked};
 use paceline::{Event, Host, NodeId, View, dht, multicast};
+
+use crate::support::ring;
 
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(60);
@@ -140,7 +139,6 @@ async fn a_table_of_any_algorithm_finds_the_values_of_each() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn walkers_of_a_graph_pass_through_the_servers_of_each() {
-    const VERTICES: u32 = 400;
     let mut servers = Vec::new();
     for id in ids() {
         servers.push(host(id).walks("walks").serve().await.unwrap());
@@ -148,30 +146,5 @@ async fn walkers_of_a_graph_pass_through_the_servers_of_each() {
     let names = servers.iter().map(|server| server.local_addr().to_string());
     let client = Host::builder("test").start().unwrap().walks("walks").within(SOON);
     let client = client.connect(names).await.unwrap();
-    let edges = (0..VERTICES).map(|vertex| (vertex, (vertex + 1) % VERTICES));
-    let graph = Arc::new(Graph::from_edges(VERTICES, edges).unwrap());
-    // Each step leads to another server.
-    let owners = (0..VERTICES).map(|vertex| (vertex % 4) as u16).collect();
-    let graph = SharedGraph { graph, weights: None, owners };
-    client.supply(&graph, false, SOON).await.unwrap();
-    let job = Job {
-        id: JobId(0),
-        seed: 3,
-        kind: Kind::Uniform,
-        length: Length::Steps(8),
-        sources: Sources::Range(0..VERTICES),
-        walks: 1,
-        trail: Trail::Vertices,
-        first: 0,
-        in_flight_max: usize::MAX,
-    };
-    let mut walking = client.run(job).unwrap();
-    let mut count = 0;
-    while let Some(walked) = soon(walking.next()).await.unwrap() {
-        let Walked::Done(walk) = walked else { panic!("{walked:?}") };
-        let ring: Vec<u32> = (1..=8).map(|step| (walk.source + step) % VERTICES).collect();
-        assert_eq!(walk.path, ring);
-        count += 1;
-    }
-    assert_eq!(count, VERTICES);
+    soon(ring::walk(&client, 4)).await;
 }
