@@ -42,6 +42,7 @@ use crate::datagrams::multicast::{MulticastSocket, Way};
 use crate::emulate::{EmulateChange, ReceiveLoss};
 use crate::nonces::{Nonce, Nonces};
 use crate::record::{ClusterTag, Header, Kind, Refusal, ServiceNumber, Session};
+use crate::roster::Roster;
 use crate::stats::{Held, WarnLimit};
 use crate::streams::incoming::{Incoming, ReadCause, Unfinished};
 use crate::streams::pool::ReadPool;
@@ -178,7 +179,7 @@ pub(crate) struct Parts {
     pub(crate) seed: u64,
     pub(crate) session: Session,
     pub(crate) nonces: Nonces,
-    pub(crate) roster: crate::Roster,
+    pub(crate) roster: Roster,
     pub(crate) listener: TcpListener,
     pub(crate) udp: std::net::UdpSocket,
     pub(crate) multicast: Way,

@@ -11,8 +11,8 @@ const VERTICES: u32 = 400;
 /// How long servers may take to take their parts.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Supplies the graph to this many servers, such that each step leads to another one, and walks from
-/// each vertex once.
+/// Supplies the graph to this many servers, such that each step leads to another one, and walks
+/// from each vertex once.
 pub async fn walk(client: &Walks, servers: u32) {
     let edges = (0..VERTICES).map(|vertex| (vertex, (vertex + 1) % VERTICES));
     let graph = Arc::new(Graph::from_edges(VERTICES, edges).unwrap());
