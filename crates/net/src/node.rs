@@ -152,10 +152,10 @@ impl Bound {
 /// table of peers for all of them. Clones lead to the same node; when the last one is dropped, and
 /// the last handle of a service, the node flushes its streams and stops.
 ///
-/// A service is told apart by its [`ServiceNumber`]: nodes that run a service of one number are
-/// peers in it. A message for a service that a node does not run is dropped there
-/// (`record_unknown_service`). All services learn when the stream to a peer breaks; only the one
-/// that [seeks](Node::seek) an address learns which node is there.
+/// Each message names its service by a [`ServiceNumber`], and a node delivers it to its own service
+/// of that number. A node that runs none drops the message (`record_unknown_service`). All services
+/// learn when the stream to a peer breaks; only the one that [seeks](Node::seek) an address learns
+/// which node is there.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     // While a clone of it is there the node stays without a service.

@@ -219,14 +219,12 @@ impl Driver {
             Ok(Flushed::More) => self.chassis.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
         }
-        if peer.outgoing.has_drained() {
-            let mut drained = std::mem::take(&mut self.drained);
-            peer.outgoing.take_drained(&mut drained);
-            for service in drained.drain(..) {
-                self.handle(service, Call::Drained(node));
-            }
-            self.drained = drained;
+        let mut drained = std::mem::take(&mut self.drained);
+        peer.outgoing.take_drained(&mut drained);
+        for service in drained.drain(..) {
+            self.handle(service, Call::Drained(node));
         }
+        self.drained = drained;
     }
 
     /// Lists the streams that wait for room in the kernel and should have it by now.

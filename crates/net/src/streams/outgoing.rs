@@ -363,18 +363,13 @@ impl Outgoing {
         }
     }
 
-    /// True if a service waits for a backlog that is reached. If one waits and it is not, the last
-    /// write was refused or a message is held back, so that the kernel or a deadline signals before
-    /// it can be.
-    pub(crate) fn has_drained(&self) -> bool {
-        // A peer that is down accepts nothing: the requests stay until it is up.
-        let queued = self.queued_bytes();
-        self.notified_state == NotifiedState::Up
-            && self.drains.iter().any(|&(_, below_bytes)| queued < below_bytes)
-    }
-
-    /// Moves the services whose backlog is reached into `into`.
+    /// Moves the services whose backlog is reached into `into`. For the others the last write was
+    /// refused or a message is held back, so that the kernel or a deadline signals before that.
     pub(crate) fn take_drained(&mut self, into: &mut Vec<ServicePlace>) {
+        // A peer that is down accepts nothing: the requests stay until it is up.
+        if self.notified_state == NotifiedState::Down {
+            return;
+        }
         let queued = self.queued_bytes();
         let reached = self.drains.extract_if(.., |&mut (_, below_bytes)| queued < below_bytes);
         into.extend(reached.map(|(service, _)| service));
