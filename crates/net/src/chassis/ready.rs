@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_source_is_listed_once_however_often_it_wakes() {
         let list = Arc::new(ReadyList::default());
-        let of_first = Source::Inputs(ServicePlace::FIRST);
+        let of_first = Source::Inputs(crate::chassis::services::FIRST);
         let (inputs, listener) = (list.waker(of_first), list.waker(Source::Listener));
         inputs.wake_by_ref();
         inputs.wake_by_ref();

@@ -4,23 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
 use paceline_proto::core::Counters;
+use paceline_proto::parts::slots::{SlotId, Slots};
 
 use crate::admission::Admission;
 use crate::chassis::machine::Machine;
 use crate::record::ServiceNumber;
 
-/// A service's place in the table of its node. A place is used again, so the number of the start
-/// goes with it: what an ended service has left behind names no other one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ServicePlace {
-    at: u32,
-    start: u32,
-}
+/// A service's place in the table of its node. What an ended service has left behind finds no later
+/// one.
+pub(crate) type ServicePlace = SlotId;
 
-impl ServicePlace {
-    /// The place of a node's first service.
-    pub(crate) const FIRST: ServicePlace = ServicePlace { at: 0, start: 0 };
-}
+/// The place of a node's first service.
+pub(crate) const FIRST: ServicePlace = SlotId { place: 0, generation: 0 };
 
 /// State that a driver shares with the handles of a service.
 #[derive(Debug, Default)]
@@ -60,18 +55,10 @@ struct Service {
     is_called: bool,
 }
 
-/// A place for a service.
-#[derive(Default)]
-struct Slot {
-    // How many services had this place before.
-    start: u32,
-    service: Option<Service>,
-}
-
 /// The services of a node.
 #[derive(Default)]
 pub(crate) struct Services {
-    slots: Vec<Slot>,
+    slots: Slots<Service>,
     // Sorted by number.
     places: Vec<(ServiceNumber, ServicePlace)>,
     // Those that were called since they were last published.
@@ -88,16 +75,12 @@ impl Services {
         waker: impl FnOnce(ServicePlace) -> Waker,
     ) -> ServicePlace {
         let ServiceEnds { number, machine, shared } = ends;
-        let free = self.slots.iter().position(|slot| slot.service.is_none());
-        let at = free.unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() - 1
-        });
-        let slot = &mut self.slots[at];
-        let place = ServicePlace { at: at as u32, start: slot.start };
-        let inputs_waker = waker(place);
-        let machine = Some(machine);
-        slot.service = Some(Service { number, machine, shared, inputs_waker, is_called: false });
+        let (machine, inputs_waker) = (Some(machine), Waker::noop().clone());
+        let service = Service { number, machine, shared, inputs_waker, is_called: false };
+        let place = self.slots.insert(service);
+        if let Some(service) = self.slots.get_mut(place) {
+            service.inputs_waker = waker(place);
+        }
         let after = self.places.partition_point(|&(known, _)| known < number);
         self.places.insert(after, (number, place));
         place
@@ -106,10 +89,7 @@ impl Services {
     /// Ends a service: its handles find it closed. Returns its number.
     pub(crate) fn remove(&mut self, place: ServicePlace) -> Option<ServiceNumber> {
         self.publish();
-        let number = self.get(place)?.number;
-        let slot = &mut self.slots[place.at as usize];
-        slot.service = None;
-        slot.start = slot.start.wrapping_add(1);
+        let number = self.slots.remove(place)?.number;
         self.places.retain(|&(_, known)| known != place);
         Some(number)
     }
@@ -136,7 +116,7 @@ impl Services {
         &mut self,
         place: ServicePlace,
     ) -> Option<(Box<dyn Machine>, ServiceNumber)> {
-        let service = self.get(place)?;
+        let service = self.slots.get_mut(place)?;
         let taken = (service.machine.take().expect(NO_CALL), service.number);
         if !service.is_called {
             service.is_called = true;
@@ -147,27 +127,26 @@ impl Services {
 
     /// Puts a machine back after a call.
     pub(crate) fn put(&mut self, place: ServicePlace, machine: Box<dyn Machine>) {
-        if let Some(service) = self.get(place) {
+        if let Some(service) = self.slots.get_mut(place) {
             service.machine = Some(machine);
         }
     }
 
     /// The machine of a service; `None` if the service has ended.
     pub(crate) fn machine(&mut self, place: ServicePlace) -> Option<&mut Box<dyn Machine>> {
-        self.get(place).map(|service| service.machine.as_mut().expect(NO_CALL))
+        self.slots.get_mut(place).map(|service| service.machine.as_mut().expect(NO_CALL))
     }
 
     /// Takes up to `at_most` inputs of a service.
     pub(crate) fn poll_inputs(&mut self, place: ServicePlace, at_most: usize) -> Poll<usize> {
-        let Some(service) = self.get(place) else { return Poll::Pending };
+        let Some(service) = self.slots.get_mut(place) else { return Poll::Pending };
         let cx = &mut TaskContext::from_waker(&service.inputs_waker);
         service.machine.as_mut().expect(NO_CALL).poll_inputs(cx, at_most)
     }
 
     /// How many commands and views wait for the protocols.
     pub(crate) fn inputs_waiting(&self) -> usize {
-        let services = self.slots.iter().filter_map(|slot| slot.service.as_ref());
-        let machines = services.filter_map(|service| service.machine.as_ref());
+        let machines = self.slots.iter().filter_map(|(_, service)| service.machine.as_ref());
         machines.map(|machine| machine.inputs_waiting()).sum()
     }
 
@@ -175,18 +154,13 @@ impl Services {
     pub(crate) fn publish(&mut self) {
         let mut called = std::mem::take(&mut self.called);
         for place in called.drain(..) {
-            let Some(service) = self.get(place) else { continue };
+            let Some(service) = self.slots.get_mut(place) else { continue };
             service.is_called = false;
             let machine = service.machine.as_mut().expect(NO_CALL);
             service.shared.admission.set_limit(machine.admitted_bytes());
             service.shared.add(machine.counters());
         }
         self.called = called;
-    }
-
-    fn get(&mut self, place: ServicePlace) -> Option<&mut Service> {
-        let slot = self.slots.get_mut(place.at as usize)?;
-        slot.service.as_mut().filter(|_| slot.start == place.start)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Call, Carrier, Encode, Encoded, Machine};
 use crate::chassis::ready::Source;
-use crate::chassis::services::{ServiceEnds, ServicePlace};
+use crate::chassis::services::{self, ServiceEnds, ServicePlace};
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
@@ -151,7 +151,7 @@ pub(super) struct Parts {
 }
 
 /// A node with faces has one service: packets name none.
-const SERVICE: ServicePlace = ServicePlace::FIRST;
+const SERVICE: ServicePlace = services::FIRST;
 
 impl FaceDriver {
     /// Assembles a driver and starts the protocol; the first turn comes with the first poll.

@@ -7,5 +7,5 @@ pub mod deadline;
 pub mod fec;
 pub(crate) mod rtt;
 pub mod slab;
-pub(crate) mod slots;
+pub mod slots;
 pub mod token_bucket;

@@ -5,15 +5,15 @@ use std::marker::PhantomData;
 /// Names a value for as long as it is in its place. A place that is used again has another
 /// generation, so that an id of an earlier value finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SlotId {
+pub struct SlotId {
     /// The place, from 0 on.
-    pub(crate) place: u32,
+    pub place: u32,
     /// Tells the value from others that had the place before or have it later.
-    pub(crate) generation: u32,
+    pub generation: u32,
 }
 
 /// How a place and a generation make an id, which may travel in messages.
-pub(crate) trait SlotKey: Copy {
+pub trait SlotKey: Copy {
     /// Bits of a generation. Those of a place repeat after as many uses.
     const GENERATION_BITS: u32;
 
@@ -45,7 +45,7 @@ impl SlotKey for SlotId {
 
 /// A table of values, each under an id. Each place is aligned as `Align` is.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots<T, Id = SlotId, Align = ()> {
+pub struct Slots<T, Id = SlotId, Align = ()> {
     places: Vec<Place<T, Align>>,
     // The place that was freed last, or `NONE`; each names the one that was freed before it.
     free: u32,
@@ -74,20 +74,25 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
     const GENERATION_MAX: u32 = u32::MAX >> (32 - Id::GENERATION_BITS);
 
     /// How many values there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Sets the generation of the first use of each place, so that ids differ from those of an
     /// earlier table, such as that of the node before it restarted. The first one set stands.
-    pub(crate) fn set_first_generation(&mut self, generation: u32) {
+    pub fn set_first_generation(&mut self, generation: u32) {
         if self.places.is_empty() && self.first_generation == 0 {
             self.first_generation = generation & Self::GENERATION_MAX;
         }
     }
 
     /// A generation that no place has had, for the table that takes the place of this one.
-    pub(crate) fn unused_generation(&self) -> u32 {
+    pub fn unused_generation(&self) -> u32 {
         let uses = |place: &Place<T, Align>| {
             place.generation.wrapping_sub(self.first_generation) & Self::GENERATION_MAX
         };
@@ -96,7 +101,7 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
     }
 
     /// Inserts a value and returns its id. The caller must hold fewer values than ids can address.
-    pub(crate) fn insert(&mut self, value: T) -> Id {
+    pub fn insert(&mut self, value: T) -> Id {
         self.len += 1;
         if self.free == NONE {
             let generation = self.first_generation;
@@ -112,19 +117,19 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
     }
 
     /// The value of this id, if it is still there.
-    pub(crate) fn get(&self, id: Id) -> Option<&T> {
+    pub fn get(&self, id: Id) -> Option<&T> {
         let place = self.places.get(id.place() as usize)?;
         place.value.as_ref().filter(|_| place.generation == id.generation())
     }
 
     /// The value of this id, to be changed.
-    pub(crate) fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
         let place = self.places.get_mut(id.place() as usize)?;
         place.value.as_mut().filter(|_| place.generation == id.generation())
     }
 
     /// Takes the value of this id out.
-    pub(crate) fn remove(&mut self, id: Id) -> Option<T> {
+    pub fn remove(&mut self, id: Id) -> Option<T> {
         let place = self.places.get_mut(id.place() as usize)?;
         if place.generation != id.generation() {
             return None;
@@ -138,7 +143,7 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
     }
 
     /// Removes all values. Places are used again from the first on.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         (self.free, self.len) = (NONE, 0);
         for (place, held) in self.places.iter_mut().enumerate().rev() {
             if held.value.take().is_some() {
@@ -150,24 +155,24 @@ impl<T, Id: SlotKey, Align> Slots<T, Id, Align> {
     }
 
     /// The generation of a place: what a look at it reads first.
-    pub(crate) fn generation(&self, place: u32) -> Option<u32> {
+    pub fn generation(&self, place: u32) -> Option<u32> {
         self.places.get(place as usize).map(|place| place.generation)
     }
 
     /// All values, by place.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
         (0..).zip(&self.places).filter_map(|(place, held)| {
             Some((Id::new(place, held.generation), held.value.as_ref()?))
         })
     }
 
     /// All values, by place, to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().filter_map(|place| place.value.as_mut())
     }
 
     /// Bytes of memory that it holds, without what values hold themselves.
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         self.places.capacity() * size_of::<Place<T, Align>>()
     }
 }
