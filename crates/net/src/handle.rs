@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use paceline_proto::core::Protocol;
+use paceline_proto::host::{Input, NodeParts};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Hosted, Input, NodeParts, Typed};
+use crate::chassis::machine::{Hosted, Submitted, queued};
 use crate::chassis::services::{ServiceEnds, ServiceShared};
 use crate::error::{Closed, TrySubmitError};
 use crate::events::{EventGate, Events, event_queue};
@@ -25,7 +26,7 @@ pub trait Kind: Clone {
 /// [`FaceNode`](crate::FaceNode). Clones lead to the same node; when the last one is dropped the
 /// node sends what is queued and stops.
 pub struct Handle<P: Protocol, K: Kind> {
-    inputs: mpsc::UnboundedSender<Input<P>>,
+    inputs: mpsc::UnboundedSender<Submitted<P>>,
     node: NodeEnds<K::Order>,
     pub(crate) number: ServiceNumber,
     service: Arc<ServiceShared>,
@@ -78,7 +79,7 @@ impl<O> NodeEnds<O> {
         let (inputs, inputs_out) = mpsc::unbounded_channel();
         let (sender, events) = event_queue(&self.common.waiting);
         let shared = Arc::new(ServiceShared::default());
-        let machine = Box::new(Typed::new(parts, inputs_out, sender));
+        let machine = queued(parts, inputs_out, sender);
         let ends = ServiceEnds { number, machine, shared: Arc::clone(&shared) };
         let handle = Handle { inputs, node: self.clone(), number, service: shared, kind };
         Some((handle, events, ends))
@@ -127,9 +128,9 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         if !self.service.admission.try_take(bytes) {
             return Err(TrySubmitError::WouldBlock(command));
         }
-        self.inputs.send(Input::Command(command, bytes)).map_err(|unsent| match unsent.0 {
-            Input::Command(command, _) => TrySubmitError::Closed(command),
-            Input::View(_) => unreachable!("a command was sent"),
+        self.inputs.send((Input::Command(command), bytes)).map_err(|unsent| match unsent.0 {
+            (Input::Command(command), _) => TrySubmitError::Closed(command),
+            (Input::View(_), _) => unreachable!("a command was sent"),
         })
     }
 
@@ -153,7 +154,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         make: impl FnOnce() -> P::Command,
     ) -> Result<(), Closed> {
         self.service.admission.take(bytes).await;
-        self.input(Input::Command(make(), bytes))
+        self.input(Input::Command(make()), bytes)
     }
 
     /// Passes a command that needs no admission: the return of credits, a query.
@@ -164,12 +165,12 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
     /// # Errors
     /// If the node has stopped; the command is dropped.
     pub fn command(&self, command: P::Command) -> Result<(), Closed> {
-        self.input(Input::Command(command, 0))
+        self.input(Input::Command(command), 0)
     }
 
-    /// Passes an input that needs no admission.
-    pub(crate) fn input(&self, input: Input<P>) -> Result<(), Closed> {
-        self.inputs.send(input).map_err(|_| Closed)
+    /// Passes an input that was admitted with so many bytes.
+    pub(crate) fn input(&self, input: Input<P>, bytes: usize) -> Result<(), Closed> {
+        self.inputs.send((input, bytes)).map_err(|_| Closed)
     }
 
     /// Passes an order to the driver.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use paceline_proto::core::{NodeId, View, mix};
+use paceline_proto::host::{Input, NodeParts};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use socket2::{Domain, SockRef, Socket, Type};
@@ -12,7 +13,7 @@ use tokio::net::TcpListener;
 
 use crate::chassis::Task;
 use crate::chassis::ends::{Control, Stopped};
-use crate::chassis::machine::{Hosted, Input, NodeParts};
+use crate::chassis::machine::Hosted;
 use crate::chassis::services::ServiceEnds;
 use crate::config::NodeConfig;
 use crate::datagrams::multicast::{MulticastUse, Way};
@@ -262,7 +263,7 @@ impl<P: Hosted> Node<P> {
     /// # Errors
     /// If the node has stopped.
     pub fn install_view(&self, view: Arc<View>) -> Result<(), Closed> {
-        self.input(Input::View(view))
+        self.input(Input::View(view), 0)
     }
 
     /// Sends to these addresses until members answer; the protocol learns of each as a peer that is

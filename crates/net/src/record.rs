@@ -19,7 +19,8 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes};
-use paceline_proto::core::{CounterId, NodeId};
+pub use paceline_proto::core::ServiceNumber;
+use paceline_proto::core::{CounterId, NodeId, hash_prefix};
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 
@@ -97,30 +98,6 @@ impl ClusterTag {
     /// The tag of the cluster called `name`.
     pub fn of(name: &str) -> ClusterTag {
         ClusterTag(hash_prefix(name.as_bytes()))
-    }
-}
-
-/// The first four bytes of the hash of a service's kind and name, with the kind's length before
-/// both: keeps services apart that share a cluster. By default it is that of a service without kind
-/// or name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ServiceNumber(pub u32);
-
-impl ServiceNumber {
-    /// The number in a node's own records: Hello, Who and Taken.
-    pub const NODE: ServiceNumber = ServiceNumber(0);
-
-    /// The number of the service of this kind with this name.
-    pub fn of(kind: &str, name: &str) -> ServiceNumber {
-        let length = (kind.len() as u64).to_be_bytes();
-        let hash = hash_prefix(&[&length, kind.as_bytes(), name.as_bytes()].concat());
-        ServiceNumber(hash.max(1))
-    }
-}
-
-impl Default for ServiceNumber {
-    fn default() -> ServiceNumber {
-        ServiceNumber::of("", "")
     }
 }
 
@@ -348,11 +325,6 @@ impl Refusal {
             Refusal::IdInUse => counters::RECORD_ID_IN_USE,
         }
     }
-}
-
-fn hash_prefix(bytes: &[u8]) -> u32 {
-    let hash = blake3::hash(bytes);
-    u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("a hash has 32 bytes"))
 }
 
 #[cfg(test)]

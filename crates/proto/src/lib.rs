@@ -10,6 +10,7 @@ pub mod core;
 pub mod detector;
 pub mod graphshare;
 pub mod group;
+pub mod host;
 pub mod mircc;
 pub mod multicast;
 pub mod ndn;

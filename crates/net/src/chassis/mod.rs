@@ -18,18 +18,19 @@ use std::sync::{Arc, Weak};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use paceline_proto::core::{Backlog, Copies, Counters, Instant, Lane, LinkFaults, NodeId, Rng};
+use paceline_proto::core::{
+    Backlog, Copies, Counters, Instant, Lane, LinkFaults, NodeId, Rng, ServiceNumber,
+};
+use paceline_proto::host::{Call, Io, Machine, ServicePlace};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chassis::alarm::Alarm;
 use crate::chassis::deadlines::Clock;
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Io, Machine};
 use crate::chassis::ready::{ReadyList, Source};
-use crate::chassis::services::{ServiceEnds, ServicePlace, Services};
+use crate::chassis::services::{ServiceEnds, Services};
 use crate::emulate::{Emulator, Peers};
 use crate::events::EventGate;
-use crate::record::ServiceNumber;
 use crate::stats::{Held, Traffic};
 
 /// Inputs handled in a turn.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
-use crate::chassis::services::ServicePlace;
+use paceline_proto::host::ServicePlace;
 
 /// Something the driver waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

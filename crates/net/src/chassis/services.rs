@@ -3,19 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use paceline_proto::core::Counters;
-use paceline_proto::parts::slots::{SlotId, Slots};
+use paceline_proto::core::{Counters, ServiceNumber};
+use paceline_proto::host::{self, ServicePlace};
 
 use crate::admission::Admission;
-use crate::chassis::machine::Machine;
-use crate::record::ServiceNumber;
-
-/// A service's place in the table of its node. What an ended service has left behind finds no later
-/// one.
-pub(crate) type ServicePlace = SlotId;
+use crate::chassis::machine::QueuedMachine;
 
 /// The place of a node's first service.
-pub(crate) const FIRST: ServicePlace = SlotId { place: 0, generation: 0 };
+pub(crate) const FIRST: ServicePlace = host::Services::<()>::FIRST;
 
 /// State that a driver shares with the handles of a service.
 #[derive(Debug, Default)]
@@ -41,14 +36,14 @@ impl ServiceShared {
 /// The driver's end of a service.
 pub struct ServiceEnds {
     pub(crate) number: ServiceNumber,
-    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) machine: Box<dyn QueuedMachine>,
     pub(crate) shared: Arc<ServiceShared>,
 }
 
 struct Service {
     number: ServiceNumber,
     // Absent only during a call, and while its requests are carried out.
-    machine: Option<Box<dyn Machine>>,
+    machine: Option<Box<dyn QueuedMachine>>,
     shared: Arc<ServiceShared>,
     inputs_waker: Waker,
     // It is on the list of those that were called.
@@ -58,9 +53,7 @@ struct Service {
 /// The services of a node.
 #[derive(Default)]
 pub(crate) struct Services {
-    slots: Slots<Service>,
-    // Sorted by number.
-    places: Vec<(ServiceNumber, ServicePlace)>,
+    table: host::Services<Service>,
     // Those that were called since they were last published.
     called: Vec<ServicePlace>,
 }
@@ -77,37 +70,32 @@ impl Services {
         let ServiceEnds { number, machine, shared } = ends;
         let (machine, inputs_waker) = (Some(machine), Waker::noop().clone());
         let service = Service { number, machine, shared, inputs_waker, is_called: false };
-        let place = self.slots.insert(service);
-        if let Some(service) = self.slots.get_mut(place) {
+        let place = self.table.add(number, service);
+        if let Some(service) = self.table.get_mut(place) {
             service.inputs_waker = waker(place);
         }
-        let after = self.places.partition_point(|&(known, _)| known < number);
-        self.places.insert(after, (number, place));
         place
     }
 
     /// Ends a service: its handles find it closed. Returns its number.
     pub(crate) fn remove(&mut self, place: ServicePlace) -> Option<ServiceNumber> {
         self.publish();
-        let number = self.slots.remove(place)?.number;
-        self.places.retain(|&(_, known)| known != place);
-        Some(number)
+        self.table.remove(place).map(|(number, _)| number)
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.table.len()
     }
 
     /// The places of all services, by number.
     pub(crate) fn places(&self) -> Vec<ServicePlace> {
-        self.places.iter().map(|&(_, place)| place).collect()
+        self.table.places().iter().map(|&(_, place)| place).collect()
     }
 
     /// The place of the service of this number.
     pub(crate) fn find(&self, number: ServiceNumber) -> Option<ServicePlace> {
-        let found = self.places.binary_search_by_key(&number, |&(known, _)| known);
-        found.ok().map(|at| self.places[at].1)
+        self.table.find(number)
     }
 
     /// Takes the machine of a service out for a call, so that the driver is free for its requests;
@@ -115,8 +103,8 @@ impl Services {
     pub(crate) fn take(
         &mut self,
         place: ServicePlace,
-    ) -> Option<(Box<dyn Machine>, ServiceNumber)> {
-        let service = self.slots.get_mut(place)?;
+    ) -> Option<(Box<dyn QueuedMachine>, ServiceNumber)> {
+        let service = self.table.get_mut(place)?;
         let taken = (service.machine.take().expect(NO_CALL), service.number);
         if !service.is_called {
             service.is_called = true;
@@ -126,27 +114,27 @@ impl Services {
     }
 
     /// Puts a machine back after a call.
-    pub(crate) fn put(&mut self, place: ServicePlace, machine: Box<dyn Machine>) {
-        if let Some(service) = self.slots.get_mut(place) {
+    pub(crate) fn put(&mut self, place: ServicePlace, machine: Box<dyn QueuedMachine>) {
+        if let Some(service) = self.table.get_mut(place) {
             service.machine = Some(machine);
         }
     }
 
     /// The machine of a service; `None` if the service has ended.
-    pub(crate) fn machine(&mut self, place: ServicePlace) -> Option<&mut Box<dyn Machine>> {
-        self.slots.get_mut(place).map(|service| service.machine.as_mut().expect(NO_CALL))
+    pub(crate) fn machine(&mut self, place: ServicePlace) -> Option<&mut Box<dyn QueuedMachine>> {
+        self.table.get_mut(place).map(|service| service.machine.as_mut().expect(NO_CALL))
     }
 
     /// Takes up to `at_most` inputs of a service.
     pub(crate) fn poll_inputs(&mut self, place: ServicePlace, at_most: usize) -> Poll<usize> {
-        let Some(service) = self.slots.get_mut(place) else { return Poll::Pending };
+        let Some(service) = self.table.get_mut(place) else { return Poll::Pending };
         let cx = &mut TaskContext::from_waker(&service.inputs_waker);
         service.machine.as_mut().expect(NO_CALL).poll_inputs(cx, at_most)
     }
 
     /// How many commands and views wait for the protocols.
     pub(crate) fn inputs_waiting(&self) -> usize {
-        let machines = self.slots.iter().filter_map(|(_, service)| service.machine.as_ref());
+        let machines = self.table.iter().filter_map(|service| service.machine.as_ref());
         machines.map(|machine| machine.inputs_waiting()).sum()
     }
 
@@ -154,7 +142,7 @@ impl Services {
     pub(crate) fn publish(&mut self) {
         let mut called = std::mem::take(&mut self.called);
         for place in called.drain(..) {
-            let Some(service) = self.slots.get_mut(place) else { continue };
+            let Some(service) = self.table.get_mut(place) else { continue };
             service.is_called = false;
             let machine = service.machine.as_mut().expect(NO_CALL);
             service.shared.admission.set_limit(machine.admitted_bytes());

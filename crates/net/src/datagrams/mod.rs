@@ -10,11 +10,11 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use paceline_proto::core::Counters;
+use paceline_proto::host::Encode;
 use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::chassis::machine::Encode;
 use crate::counters;
 use crate::datagrams::arrivals::Arrivals;
 use crate::datagrams::trains::{TRAIN_LENGTH_MAX, Trains};

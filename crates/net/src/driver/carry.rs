@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId};
+use paceline_proto::host::{Carrier, Encode, Encoded, ServicePlace};
 
 use super::datagrams::{Content, Datagram};
 use super::peers::Proof;
 use super::{Deadline, Driver};
-use crate::chassis::machine::{Carrier, Encode, Encoded};
-use crate::chassis::services::ServicePlace;
 use crate::counters;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, LENGTH_BYTES, ServiceNumber};
 use crate::streams::outgoing::{NotifiedState, Phase};

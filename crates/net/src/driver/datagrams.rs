@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{GroupId, Instant, NodeId, take_u32};
+use paceline_proto::host::{Call, Encode, ServicePlace};
 
 use super::Driver;
 use super::peers::{Proof, Reach};
 use crate::chassis::Drive;
-use crate::chassis::machine::{Call, Encode};
 use crate::chassis::ready::Source;
-use crate::chassis::services::ServicePlace;
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
 use crate::datagrams::write;

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::{Backlog, GroupId, Instant, NodeId, PeerState};
+use paceline_proto::host::{Call, Machine, ServicePlace};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -31,9 +32,8 @@ use self::peers::PeerTable;
 use self::proofs::Proofs;
 use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Machine};
 use crate::chassis::ready::Source;
-use crate::chassis::services::{ServiceEnds, ServicePlace};
+use crate::chassis::services::ServiceEnds;
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::config::NodeConfig;
 use crate::datagrams::Datagrams;

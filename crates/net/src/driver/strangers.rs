@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use paceline_proto::core::PeerState;
+use paceline_proto::host::ServicePlace;
 
 use super::datagrams::TAKEN_LATER;
 use super::peers::Proof;
 use super::{Deadline, Driver, Notice, Sought};
-use crate::chassis::services::ServicePlace;
 use crate::counters;
 use crate::record::{Header, Kind, Refusal, Session};
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{Instant, PeerState};
+use paceline_proto::host::Call;
 use tokio::net::TcpStream;
 
 use super::datagrams::Whose;
 use super::peers::{Learned, Proof, Reach};
 use super::{Deadline, Driver, Notice};
 use crate::chassis::Drive;
-use crate::chassis::machine::Call;
 use crate::chassis::ready::Source;
 use crate::counters;
 use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use paceline_proto::core::{
     Backlog, Copies, CounterId, GroupId, Instant, Lane, LinkFaults, LinkRequests, NodeId, PeerState,
 };
+use paceline_proto::host::{Call, Carrier, Encode, Encoded, Machine, ServicePlace};
 use tokio::sync::oneshot;
 
 use super::LOCAL;
@@ -20,9 +21,8 @@ use super::table::FaceTable;
 use super::unproven::NetworkRates;
 use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
-use crate::chassis::machine::{Call, Carrier, Encode, Encoded, Machine};
 use crate::chassis::ready::Source;
-use crate::chassis::services::{self, ServiceEnds, ServicePlace};
+use crate::chassis::services::{self, ServiceEnds};
 use crate::chassis::{Chassis, Controls, Drive};
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};

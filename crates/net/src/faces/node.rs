@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use paceline_proto::core::{Instant, LinkFaults, NodeId, Protocol};
+use paceline_proto::host::NodeParts;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use socket2::SockRef;
@@ -14,7 +15,7 @@ use super::config::FacesConfig;
 use super::driver::{FaceDriver, Order, Parts};
 use super::table::{Directory, FaceTable};
 use crate::chassis::Task;
-use crate::chassis::machine::{Hosted, NodeParts};
+use crate::chassis::machine::Hosted;
 use crate::emulate::Peers;
 use crate::error::{BindError, Closed, FaceError, StartError};
 use crate::events::Events;

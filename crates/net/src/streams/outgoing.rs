@@ -13,13 +13,12 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use paceline_proto::core::{Instant, Rng};
+use paceline_proto::host::{Encode, Encoded, ServicePlace};
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::share::Share;
-use crate::chassis::machine::{Encode, Encoded};
-use crate::chassis::services::ServicePlace;
 use crate::config::NodeConfig;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES, ServiceNumber};
 use crate::stats::Traffic;

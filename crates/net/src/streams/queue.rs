@@ -5,8 +5,8 @@ use std::io::IoSlice;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use paceline_proto::core::Payload;
+use paceline_proto::host::Encode;
 
-use crate::chassis::machine::Encode;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
 
 /// Payloads below this are copied next to their head: cheaper than a slice of their own.

@@ -11,6 +11,7 @@ mod node;
 mod payload;
 mod protocol;
 mod rng;
+mod service;
 mod view;
 mod wire;
 
@@ -23,6 +24,7 @@ pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, LinkRequests, Outbox, Outgoing, Protocol};
 pub use rng::{Rng, mix};
+pub use service::{ServiceNumber, hash_prefix};
 pub use view::{Member, View, ViewId};
 pub use wire::{
     DecodeError, Wire, decode_exact, encode_to_bytes, split, take_u8, take_u16, take_u32, take_u64,

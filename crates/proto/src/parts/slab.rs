@@ -38,6 +38,11 @@ impl<T> Slab<T> {
         value
     }
 
+    /// The value in a slot, if it holds one.
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
     /// Bytes of memory that it holds, without what values hold themselves.
     pub fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Option<T>>() + self.free.capacity() * size_of::<u32>()
@@ -52,7 +57,9 @@ mod tests {
     fn a_slot_is_used_again_once_its_value_is_taken() {
         let mut slab = Slab::default();
         assert_eq!(['a', 'b', 'c'].map(|value| slab.insert(value)), [0, 1, 2]);
-        assert_eq!((slab.take(1), slab.insert('d')), ('b', 1));
+        assert_eq!((slab.get(1), slab.get(3)), (Some(&'b'), None));
+        assert_eq!((slab.take(1), slab.get(1)), ('b', None));
+        assert_eq!(slab.insert('d'), 1);
         assert_eq!([0, 1, 2].map(|slot| slab.take(slot)), ['a', 'd', 'c']);
     }
 }

@@ -1,0 +1,383 @@
+//! A host: one node that runs several services.
+//!
+//! A *machine* is a protocol behind an object-safe boundary ([`Machine`]). A driver of sockets runs
+//! the machines of its node itself; in the simulator [`Host`] is a protocol that runs them, so that
+//! faults, digests and traces are those of any other protocol. Both keep them by number
+//! ([`Services`]), hand each message to the service whose number it bears, and let each have its
+//! own outbox, timers, random numbers and admission.
+
+pub mod counters;
+mod machine;
+mod message;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::vec::Drain;
+
+use crate::core::{
+    Backlog, Context, Counters, GroupId, Instant, Lane, Membership, NodeId, Outgoing, PeerState,
+    Protocol, ServiceNumber, View, mix,
+};
+
+pub use machine::{
+    Application, Call, Carrier, Encode, Encoded, Input, Io, Machine, NodeParts, Typed,
+};
+pub use message::{HEAD_BYTES_MAX, Message};
+pub use services::{ServicePlace, Services};
+
+/// A node that runs several services, for the simulator.
+///
+/// A command names its service and carries that service's command as [`Any`], and so does an event.
+/// A command of another type, or for a service that the host does not run, is counted and dropped.
+#[derive(Default)]
+pub struct Host {
+    services: Services<Box<dyn Hosted>>,
+    // Groups that a service has joined.
+    groups: BTreeSet<(ServiceNumber, GroupId)>,
+    // Backlogs of which a service wants to hear once they are below so many bytes.
+    drains: BTreeMap<(NodeId, ServicePlace), usize>,
+    // By the last call of a handler: the services that were called, with what they counted.
+    called: Vec<(ServiceNumber, Counters)>,
+}
+
+/// A timer of one of the services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// Whose it is.
+    pub service: ServicePlace,
+    /// Its slot there.
+    pub slot: u32,
+}
+
+/// What the application hands to one of the services.
+pub struct Command {
+    /// Which one.
+    pub service: ServiceNumber,
+    /// A command of that service's protocol.
+    pub input: HostInput,
+}
+
+/// What the application hands to a service whose protocol is known to it alone.
+pub enum HostInput {
+    /// A command of the protocol.
+    Command(Box<dyn Any>),
+    /// An installed view.
+    View(Arc<View>),
+}
+
+impl Command {
+    /// A command of a service's protocol.
+    pub fn new<C: Any>(service: ServiceNumber, command: C) -> Command {
+        Command { service, input: HostInput::Command(Box::new(command)) }
+    }
+}
+
+/// What a service tells its application.
+pub struct Event {
+    /// Which service.
+    pub service: ServiceNumber,
+    /// An event of its protocol.
+    pub event: Box<dyn Any>,
+}
+
+impl Host {
+    /// A host without services.
+    pub fn new() -> Host {
+        Host::default()
+    }
+
+    /// The same host with one more service, which starts with it.
+    ///
+    /// # Panics
+    /// If it has one of this number.
+    #[must_use]
+    pub fn with_service<P: Protocol + 'static>(
+        mut self,
+        number: ServiceNumber,
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Host {
+        let is_new = self.services.find(number).is_none();
+        assert!(is_new, "the host runs another service of number {:08x}", number.0);
+        let (node, incarnation, seed) = (NodeId(u64::MAX), 0, 0);
+        let parts = NodeParts { protocol, shared, node, incarnation, seed };
+        self.services.add(number, Box::new(Typed::new(parts, Mailbox::default())));
+        self
+    }
+
+    /// A service, if its protocol is `P`.
+    pub fn service<P: Protocol + 'static>(
+        &self,
+        number: ServiceNumber,
+    ) -> Option<&Typed<P, Mailbox<P>>> {
+        let machine: &dyn Any = &**self.services.get(self.services.find(number)?)?;
+        machine.downcast_ref()
+    }
+
+    /// True if the last call of a handler of the host called one of this service.
+    pub fn was_called(&self, number: ServiceNumber) -> bool {
+        self.counted(number).next().is_some()
+    }
+
+    /// What this service counted in each call of it by the last call of a handler of the host.
+    pub fn counted(&self, number: ServiceNumber) -> impl Iterator<Item = &Counters> {
+        self.called.iter().filter(move |(called, _)| *called == number).map(|(_, counted)| counted)
+    }
+
+    /// True if the service waits for the backlog to this node to fall.
+    pub fn awaits_drain(&self, number: ServiceNumber, to: NodeId) -> bool {
+        self.waiting_for(to).any(|(place, _)| self.number(place) == Some(number))
+    }
+
+    /// The number of the service at this place.
+    pub fn number(&self, place: ServicePlace) -> Option<ServiceNumber> {
+        let mut places = self.services.places().iter();
+        places.find(|(_, known)| *known == place).map(|&(number, _)| number)
+    }
+
+    /// Calls a handler of a service and carries out its requests.
+    fn call(&mut self, cx: &mut Cx<'_>, place: ServicePlace, call: Call) {
+        let Some(number) = self.number(place) else { return };
+        let Some(machine) = self.services.get_mut(place) else { return };
+        let backlog = Queued { behind: cx.backlog, sends: &cx.outbox.sends };
+        let datagram_bytes_max = cx.datagram_bytes_max.saturating_sub(HEAD_BYTES_MAX);
+        machine.call(&Io { now: cx.now, backlog: &backlog, datagram_bytes_max }, call);
+        let links = machine.links();
+        for (group, membership) in links.memberships.drain(..) {
+            match membership {
+                Membership::Joined => self.groups.insert((number, group)),
+                Membership::Left => self.groups.remove(&(number, group)),
+            };
+            let change = (in_network(number, group), membership);
+            cx.outbox.links.memberships.push(change);
+        }
+        cx.outbox.links.disconnects.append(&mut links.disconnects);
+        cx.outbox.links.contacts.append(&mut links.contacts);
+        let drains = std::mem::take(&mut links.drains);
+        machine.carry_out(&mut Carrying { cx, number, place });
+        let counted = std::mem::take(machine.counters());
+        cx.outbox.counters.merge(&counted);
+        self.called.push((number, counted));
+        machine.take_events(&mut |event| cx.outbox.events.push(Event { service: number, event }));
+        for (to, below_bytes) in drains {
+            self.drains.insert((to, place), below_bytes);
+            cx.notify_drained(to, self.drained_below(to));
+        }
+    }
+
+    /// Calls the same handler of all services.
+    fn call_all(&mut self, cx: &mut Cx<'_>, call: Call) {
+        let places: Vec<_> = self.services.places().iter().map(|&(_, place)| place).collect();
+        places.into_iter().for_each(|place| self.call(cx, place, call));
+    }
+
+    /// The highest mark below which a service wants to hear of the backlog to a node.
+    fn drained_below(&self, to: NodeId) -> usize {
+        self.waiting_for(to).map(|(_, below_bytes)| below_bytes).max().unwrap_or(0)
+    }
+
+    /// Services that wait for the backlog to a node, each with its mark.
+    fn waiting_for(&self, to: NodeId) -> impl Iterator<Item = (ServicePlace, usize)> {
+        let all = self.drains.range((to, Services::<()>::FIRST)..);
+        let of_node = all.take_while(move |&(&(node, _), _)| node == to);
+        of_node.map(|(&(_, place), &below_bytes)| (place, below_bytes))
+    }
+}
+
+type Cx<'a> = Context<'a, Host>;
+
+impl Protocol for Host {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+    type Shared = ();
+
+    fn handle_start(&mut self, cx: &mut Cx<'_>) {
+        self.called.clear();
+        for &(number, place) in self.services.places().to_vec().iter() {
+            // Each service is an incarnation of its own, as on sockets.
+            let incarnation = mix(cx.incarnation ^ u64::from(number.0)) | 1;
+            let seed = cx.rng.next_u64();
+            if let Some(machine) = self.services.get_mut(place) {
+                machine.identify(cx.node, incarnation, seed);
+            }
+        }
+        self.call_all(cx, Call::Start);
+    }
+
+    fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
+        self.called.clear();
+        self.call_all(cx, Call::Peer(peer, state));
+    }
+
+    fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
+        self.called.clear();
+        let numbers: Vec<_> = self.services.places().iter().map(|&(number, _)| number).collect();
+        for service in numbers {
+            let input = HostInput::View(view.clone());
+            self.handle_input(cx, Command { service, input });
+        }
+    }
+
+    fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        self.called.clear();
+        let Message { service, group, content } = message;
+        let Some(place) = self.services.find(service) else {
+            return cx.count(counters::UNKNOWN_SERVICE, 1);
+        };
+        if group.is_some_and(|group| !self.groups.contains(&(service, group))) {
+            return cx.count(counters::FOREIGN_GROUP, 1);
+        }
+        let machine = self.services.get_mut(place).expect("it was found");
+        match machine.decode(content.bytes()) {
+            Ok(()) => self.call(cx, place, Call::Message(from)),
+            Err(_) => cx.count(counters::UNDECODABLE, 1),
+        }
+    }
+
+    fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
+        self.called.clear();
+        self.call(cx, timer.service, Call::Timer(timer.slot));
+    }
+
+    fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        self.called.clear();
+        self.handle_input(cx, command);
+    }
+
+    fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        self.called.clear();
+        let backlog = cx.backlog_bytes(to);
+        let is_below = |&(_, below_bytes): &(ServicePlace, usize)| backlog < below_bytes.max(1);
+        let drained: Vec<_> = self.waiting_for(to).filter(is_below).collect();
+        for &(place, _) in &drained {
+            self.drains.remove(&(to, place));
+        }
+        if self.waiting_for(to).next().is_some() {
+            cx.notify_drained(to, self.drained_below(to));
+        }
+        drained.into_iter().for_each(|(place, _)| self.call(cx, place, Call::Drained(to)));
+    }
+}
+
+impl Host {
+    fn handle_input(&mut self, cx: &mut Cx<'_>, Command { service, input }: Command) {
+        let place = self.services.find(service);
+        let machine = place.and_then(|place| self.services.get_mut(place));
+        let (Some(place), Some(machine)) = (place, machine) else {
+            return cx.count(counters::INPUT_UNKNOWN_SERVICE, 1);
+        };
+        if machine.put_input(input) {
+            self.call(cx, place, Call::Input);
+        } else {
+            cx.count(counters::INPUT_UNKNOWN_SERVICE, 1);
+        }
+    }
+}
+
+/// The number that a service's group has in the network. Groups of different services may share
+/// one; a message names both.
+fn in_network(service: ServiceNumber, group: GroupId) -> GroupId {
+    GroupId(mix(u64::from(service.0) << 32 | u64::from(group.0)) as u32)
+}
+
+/// A machine of a host.
+trait Hosted: Machine + Any {
+    /// Gives it the identity of its node, before it starts.
+    fn identify(&mut self, node: NodeId, incarnation: u64, seed: u64);
+
+    /// Puts an input where [`Call::Input`] finds it. False if it is of another protocol.
+    fn put_input(&mut self, input: HostInput) -> bool;
+
+    /// Hands over the events of the last call, in order.
+    fn take_events(&mut self, take: &mut dyn FnMut(Box<dyn Any>));
+}
+
+/// The application of a machine of a [`Host`].
+pub struct Mailbox<P: Protocol> {
+    inputs: VecDeque<Input<P>>,
+    events: Vec<P::Event>,
+}
+
+impl<P: Protocol> Default for Mailbox<P> {
+    fn default() -> Self {
+        Mailbox { inputs: VecDeque::new(), events: Vec::new() }
+    }
+}
+
+impl<P: Protocol> Application<P> for Mailbox<P> {
+    fn next_input(&mut self) -> Input<P> {
+        self.inputs.pop_front().expect("an input was put before the call")
+    }
+
+    fn tell(&mut self, events: Drain<'_, P::Event>, _counters: &mut Counters) {
+        self.events.extend(events);
+    }
+}
+
+impl<P: Protocol + 'static> Hosted for Typed<P, Mailbox<P>> {
+    fn identify(&mut self, node: NodeId, incarnation: u64, seed: u64) {
+        Typed::identify(self, node, incarnation, seed);
+    }
+
+    fn put_input(&mut self, input: HostInput) -> bool {
+        let input = match input {
+            HostInput::View(view) => Input::View(view),
+            HostInput::Command(command) => match command.downcast() {
+                Ok(command) => Input::Command(*command),
+                Err(_) => return false,
+            },
+        };
+        self.application_mut().inputs.push_back(input);
+        true
+    }
+
+    fn take_events(&mut self, take: &mut dyn FnMut(Box<dyn Any>)) {
+        self.application_mut().events.drain(..).for_each(|event| take(Box::new(event)));
+    }
+}
+
+/// The backlog with what the host's services have sent in the present call.
+struct Queued<'a> {
+    behind: &'a dyn Backlog,
+    sends: &'a [Outgoing<Message>],
+}
+
+impl Backlog for Queued<'_> {
+    fn backlog_bytes(&self, to: NodeId) -> usize {
+        let pending = self.sends.iter().filter(|send| send.to == to && send.lane == Lane::Stream);
+        let pending: usize = pending.map(|send| Encode::wire_len(&send.message)).sum();
+        self.behind.backlog_bytes(to) + pending
+    }
+}
+
+/// Carries out the requests of a service as requests of its host.
+struct Carrying<'a, 'c> {
+    cx: &'a mut Cx<'c>,
+    number: ServiceNumber,
+    place: ServicePlace,
+}
+
+impl Carrier for Carrying<'_, '_> {
+    fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
+        let content = Encoded::new(message);
+        self.cx.send(to, lane, Message { service: self.number, group: None, content });
+    }
+
+    fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
+        let content = Encoded::new(message);
+        let message = Message { service: self.number, group: Some(group), content };
+        self.cx.send_group(in_network(self.number, group), message);
+    }
+
+    fn end_sends(&mut self) {}
+
+    fn arm(&mut self, at: Instant, slot: u32) {
+        self.cx.outbox.timers.push((at, Timer { service: self.place, slot }));
+    }
+}
