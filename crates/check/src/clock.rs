@@ -114,8 +114,8 @@ pub struct ByClock<O> {
 }
 
 impl<P: Protocol, O: Observer<P>> Observer<P> for ByClock<O> {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-        self.observer.before_call(self.clocks.shows(node, at), node, input);
+    fn before_call(&mut self, at: Instant, node: NodeId, protocol: &P, input: &Input<'_, P>) {
+        self.observer.before_call(self.clocks.shows(node, at), node, protocol, input);
     }
 
     fn on_event(&mut self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {

@@ -20,11 +20,11 @@ impl<O> Honest<O> {
 }
 
 impl<P: Protocol, O: Observer<P>> Observer<P> for Honest<O> {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, protocol: &P, input: &Input<'_, P>) {
         let is_honest = node < NodeId::from(self.nodes);
         let from = if let Input::Message { from, .. } = input { Some(*from) } else { None };
         if is_honest && self.gate.admits(at, node, from) {
-            self.observer.before_call(at, node, input);
+            self.observer.before_call(at, node, protocol, input);
         }
     }
 

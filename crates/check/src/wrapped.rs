@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use paceline_proto::core::{Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View};
+use paceline_proto::host::Host;
+use paceline_sim::HostNode;
 
 use crate::clock::Clock;
 
@@ -256,5 +258,11 @@ impl<P: Protocol + 'static> Protocol for Wrapped<P> {
             Some(tamper) => tamper.admission(&self.node),
             None => self.node.admission(),
         }
+    }
+}
+
+impl HostNode for Wrapped<Host> {
+    fn host(&self) -> &Host {
+        self.node()
     }
 }

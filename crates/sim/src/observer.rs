@@ -46,7 +46,7 @@ pub trait Observer<P: Protocol> {
     }
 
     /// A handler of this node is about to be called.
-    fn before_call(&mut self, _at: Instant, _node: NodeId, _input: &Input<'_, P>) {}
+    fn before_call(&mut self, _at: Instant, _node: NodeId, _protocol: &P, _input: &Input<'_, P>) {}
 
     /// A node emitted an event to its application.
     fn on_event(&mut self, _at: Instant, _node: NodeId, _event: &P::Event, _reply: &mut Reply<P>) {}
@@ -106,8 +106,14 @@ macro_rules! show_to {
             $($other.is_watching())||+
         }
 
-        fn before_call(&mut $self, at: Instant, node: NodeId, input: &Input<'_, P>) {
-            $($other.before_call(at, node, input);)+
+        fn before_call(
+            &mut $self,
+            at: Instant,
+            node: NodeId,
+            protocol: &P,
+            input: &Input<'_, P>,
+        ) {
+            $($other.before_call(at, node, protocol, input);)+
         }
 
         fn on_event(&mut $self, at: Instant, node: NodeId, event: &P::Event, reply: &mut Reply<P>) {
@@ -160,6 +166,10 @@ macro_rules! show_to {
 }
 
 impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for &mut O {
+    show_to!(self => (**self));
+}
+
+impl<P: Protocol, O: Observer<P> + ?Sized> Observer<P> for Box<O> {
     show_to!(self => (**self));
 }
 

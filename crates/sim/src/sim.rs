@@ -499,7 +499,8 @@ impl<'a, P: Protocol> Sim<'a, P> {
     /// Shows the observer that a handler is about to be called.
     fn show(&self, node: NodeId, input: &Input<'_, P>, observer: &mut dyn Observer<P>) {
         if self.is_observed {
-            observer.before_call(self.now, node, input);
+            let protocol = &self.nodes[node.index()].protocol;
+            observer.before_call(self.now, node, protocol, input);
         }
     }
 

@@ -90,7 +90,7 @@ where
     P: Protocol<Message: fmt::Display, Timer: fmt::Debug>,
     W: io::Write,
 {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         match input {
             Input::Start => self.row(at, node, "start", "", &""),
             Input::Message { from, message } => {

@@ -374,7 +374,7 @@ impl ChainLedger {
 }
 
 impl<P: Member> Observer<P> for ChainLedger {
-    fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         match input {
             Input::Command(Command::Broadcast { payload, .. }) => self.accept(node, payload),
             Input::Message { message: Message::Data(_) | Message::Skip { .. }, .. } => {

@@ -203,7 +203,7 @@ fn told(origin: &Origin) -> impl Iterator<Item = (u16, u32, u32)> + '_ {
 }
 
 impl<P: Protocol<Message = Message, Timer = Timer>> Observer<P> for GossipLedger {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         let member = self.members.entry(node).or_default();
         member.handles = None;
         match input {

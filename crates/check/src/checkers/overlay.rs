@@ -12,7 +12,7 @@ use paceline_proto::overlay::{
 
 use super::report::{Report, Violation, rules};
 use super::tables;
-use paceline_sim::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Nodes, Observer, Reply};
 
 rules! {
     /// What an overlay promises.
@@ -207,7 +207,7 @@ impl OverlayLedger {
     }
 
     /// All that must hold once faults are over for long enough: tables, placement, open requests.
-    pub fn check_quiet<P: Host>(&mut self, sim: &Sim<'_, P>, nodes: u32) {
+    pub fn check_quiet<P: Host>(&mut self, sim: &impl Nodes<P>, nodes: u32) {
         let now = sim.now();
         let all = (0..nodes).map(NodeId::from).filter(|&node| sim.is_alive(node));
         let members: Vec<NodeId> =
@@ -250,7 +250,7 @@ impl OverlayLedger {
     /// What this outcome must be, now that all is quiet.
     pub fn check_answer<P: Host>(
         &mut self,
-        sim: &Sim<'_, P>,
+        sim: &impl Nodes<P>,
         nodes: u32,
         at: Instant,
         node: NodeId,
@@ -545,7 +545,7 @@ impl OverlayLedger {
 const ANSWER: Duration = Duration::from_secs(4);
 
 impl<P: Host> Observer<P> for OverlayLedger {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         match input {
             Input::Command(Command::Request { id, operation, .. }) => {
                 self.note_request(at, node, *id, operation);

@@ -129,7 +129,7 @@ fn is_in_unknown_life(
 }
 
 impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger {
-    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         if let Input::Command(Command::Multicast { payload, ticket, .. }) = input {
             self.asked.insert((node, *ticket), payload.clone());
         }

@@ -61,7 +61,7 @@ impl Observer<Chain> for Hops {
         }
     }
 
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, Chain>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &Chain, input: &Input<'_, Chain>) {
         if self.under_way.is_empty() {
             return;
         }

@@ -86,7 +86,7 @@ impl Observer<Group> for Tracks {
         self.arrows.push(Arrow { kind, from, sent: at, to, came: None });
     }
 
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, Group>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &Group, input: &Input<'_, Group>) {
         let Input::Message { from, message } = input else { return };
         let Some(kind) = Kind::of(message) else { return };
         let under_way = self.under_way.get_mut(&(kind, *from, node));

@@ -80,7 +80,7 @@ fn share(repairs: u64, data: u64) -> f64 {
 }
 
 impl<P: Timely> Observer<P> for Watch {
-    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         let Input::Message { from, message } = input else { return };
         let Kind::Data(group, seq) = P::kind(message) else { return };
         let Some(packet) = self.plan.packet_to(group, *from, seq) else { return };

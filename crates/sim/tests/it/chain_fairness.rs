@@ -102,7 +102,7 @@ impl Applications {
 }
 
 impl Observer<Chain> for Applications {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, Chain>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &Chain, input: &Input<'_, Chain>) {
         if let Input::Command(Command::Broadcast { .. }) = input {
             self.is_sending[node.index()] = false;
             let missing = self.delivered.len();

@@ -14,7 +14,7 @@ use super::flow::Flows;
 use super::layers::Looks;
 use super::lives::Lives;
 use super::transmissions::Transmissions;
-use paceline_sim::{Fault, Input, Observer, Reply, Sim};
+use paceline_sim::{Fault, Input, Nodes, Observer, Reply};
 
 rules! {
     /// What a group promises.
@@ -321,7 +321,7 @@ impl GroupLedger {
     /// and each has delivered every message of every member of it.
     pub fn check_converged<P: Host>(
         &self,
-        sim: &Sim<'_, P>,
+        sim: &impl Nodes<P>,
         wanted: &[NodeId],
     ) -> Result<(), Violation<Rule>> {
         let fail = |rule, node, what| Err(Violation { rule, at: sim.now(), node, what });
@@ -365,7 +365,7 @@ impl GroupLedger {
 }
 
 impl<P: Host> Observer<P> for GroupLedger {
-    fn before_call(&mut self, _at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         self.transmissions.before_call(node, input);
         let Input::Command(command) = input else { return };
         self.lives.note_command(node, command);

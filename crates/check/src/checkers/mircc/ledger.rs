@@ -385,7 +385,7 @@ impl MirccLedger {
 }
 
 impl<P: Node> Observer<P> for MirccLedger {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         self.call = Call::default();
         self.nodes[node.index()].asks.pass(at);
         match input {

@@ -318,7 +318,7 @@ impl SlingshotLedger {
 }
 
 impl<P: Member> Observer<P> for SlingshotLedger {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         let cause = match input {
             Input::Message { message: Message::Data(_), .. } => Cause::Data,
             Input::Timer(Timer::Flush) => Cause::Flush,

@@ -309,7 +309,7 @@ impl WalkLedger {
 }
 
 impl<P: Node> Observer<P> for WalkLedger {
-    fn before_call(&mut self, at: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         self.call = Call::default();
         match input {
             Input::Message { from, message } => {

@@ -431,7 +431,7 @@ impl Application {
 }
 
 impl<P: Member> Observer<P> for Application {
-    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         if let Input::Command(Command::Broadcast { .. }) = input {
             self.is_sending[node.index()] = false;
         }

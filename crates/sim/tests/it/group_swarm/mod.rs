@@ -19,7 +19,7 @@ use paceline_proto::core::{
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
 use paceline_sim::{
-    Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Observer, Reply, Shape, Sim,
+    Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Nodes, Observer, Reply, Shape, Sim,
     SimConfig,
 };
 
@@ -331,23 +331,9 @@ impl Scenario {
         if let Some(violation) = ledger.violation() {
             return Err(violation.to_string());
         }
-        // A member that was ordered to leave must have left by now.
-        let wants =
-            |&node: &NodeId| sim.is_alive(node) && sim.node(node).group().role() != Role::Outside;
-        let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId::from).filter(wants).collect();
-        let is_lost = !wanted.iter().any(|&node| sim.node(node).group().has_primary());
-        if is_lost {
-            // Too many members of one view crashed at once: no member may continue, and none does.
-            let views: BTreeSet<ViewId> =
-                wanted.iter().map(|&node| sim.node(node).group().view().id()).collect();
-            if self.is_harmless() {
-                return Err(format!("no primary although nothing went wrong: {views:?}"));
-            }
-        } else {
-            ledger.check_converged(&sim, &wanted).map_err(|violation| violation.to_string())?;
-            if let Some(frame) = &application.late_frame {
-                return Err(format!("rest broken: {frame}"));
-            }
+        let is_lost = self.judge_end(&sim, ledger)?;
+        if let Some(frame) = application.late_frame.as_ref().filter(|_| !is_lost) {
+            return Err(format!("rest broken: {frame}"));
         }
         Ok(Outcome {
             digest: sim.digest(),
@@ -363,6 +349,28 @@ impl Scenario {
         })
     }
 
+    /// What the members have come to, long after the faults. True if the group is lost for good.
+    pub fn judge_end<P: Host>(
+        &self,
+        members: &impl Nodes<P>,
+        ledger: &GroupLedger,
+    ) -> Result<bool, String> {
+        // A member that was ordered to leave must have left by now.
+        let group = |node| members.node(node).group();
+        let wants = |&node: &NodeId| members.is_alive(node) && group(node).role() != Role::Outside;
+        let wanted: Vec<NodeId> = (0..self.nodes).map(NodeId::from).filter(wants).collect();
+        if wanted.iter().any(|&node| group(node).has_primary()) {
+            ledger.check_converged(members, &wanted).map_err(|violation| violation.to_string())?;
+            return Ok(false);
+        }
+        // Too many members of one view crashed at once: no member may continue, and none does.
+        let views: BTreeSet<ViewId> = wanted.iter().map(|&node| group(node).view().id()).collect();
+        if self.is_harmless() {
+            return Err(format!("no primary although nothing went wrong: {views:?}"));
+        }
+        Ok(true)
+    }
+
     fn is_harmless(&self) -> bool {
         let is_crash = |act: &Act| matches!(act, Act::Fault(Fault::Crash(_)));
         let leaves = |act: &Act| {
@@ -375,7 +383,7 @@ impl Scenario {
 }
 
 impl Act {
-    fn is_broadcast(&self) -> bool {
+    pub fn is_broadcast(&self) -> bool {
         matches!(self, Act::Command(_, Command::Broadcast { .. }))
     }
 }
@@ -553,7 +561,7 @@ pub fn direct(from: NodeId, to: Member, ticket: u64, bytes: usize) -> Command {
 }
 
 impl<P: Host> Observer<P> for Application {
-    fn before_call(&mut self, _: Instant, node: NodeId, input: &Input<'_, P>) {
+    fn before_call(&mut self, _: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         if let Input::Command(Command::Broadcast { .. }) = input {
             self.is_sending.remove(&node);
         }

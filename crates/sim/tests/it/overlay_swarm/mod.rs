@@ -16,7 +16,7 @@ use paceline_proto::overlay::{
     Style,
 };
 use paceline_sim::{
-    Codec, Digest, Fault, FaultSupport, NetworkConfig, Observer, Reply, Sim, SimConfig,
+    Codec, Digest, Fault, FaultSupport, NetworkConfig, Nodes, Observer, Reply, Sim, SimConfig,
 };
 
 /// Requests and faults begin at this time,
@@ -157,7 +157,8 @@ impl Scenario {
         scenario
     }
 
-    fn draw_faults(&mut self, rng: &mut Rng) {
+    /// Draws what goes wrong between [`BEGIN`] and [`FAULTS`], and who leaves and comes back.
+    pub fn draw_faults(&mut self, rng: &mut Rng) {
         let when = |rng: &mut Rng| BEGIN + u64::from(rng.below((FAULTS - BEGIN - 4000) as u32));
         let nodes = self.nodes;
         // Node 0 stays, so that there is always a host to join through.
@@ -291,24 +292,9 @@ impl Scenario {
         judge(&observers.0)?;
         // Now that all is quiet, everybody is asked.
         let keys: Vec<Key> = observers.0.0.keys().collect();
-        let mut rng = Rng::new(self.seed, 0xf1a1);
-        let members = self.members(&sim);
-        if !members.contains(&NodeId(0)) {
-            return Err("the founder is no member".into());
-        }
-        observers.1.is_over = true;
-        observers.1.answers.clear();
-        for (number, &node) in (0..).zip(&members) {
-            let style = if rng.chance(0.5) { Style::Recursive } else { Style::Iterative };
-            let any = |rng: &mut Rng| Key::of(&rng.next_u64().to_be_bytes());
-            let located: Vec<Key> = (0..8).map(|_| any(&mut rng)).collect();
-            let request = |id, operation| Command::Request { id, operation, style };
-            let id = 1_000_000 + 2 * number;
-            let when = at(FAULTS + HEAL + 1000);
-            sim.command_at(when, node, request(id, Operation::Locate(located)));
-            if !keys.is_empty() && number < 6 {
-                sim.command_at(when, node, request(id + 1, Operation::Get(keys.clone())));
-            }
+        observers.1.end();
+        for (node, command) in self.last_requests(&sim, &keys)? {
+            sim.command_at(at(FAULTS + HEAL + 1000), node, command);
         }
         sim.run_until(at(FAULTS + HEAL + ANSWER), &mut watching);
         let observers = &mut watching.observer;
@@ -338,7 +324,33 @@ impl Scenario {
 }
 
 impl Scenario {
-    pub fn members<P: Host + 'static>(&self, sim: &Sim<'_, P>) -> Vec<NodeId> {
+    /// What is asked of all members once all is quiet.
+    pub fn last_requests<P: Host + 'static>(
+        &self,
+        nodes: &impl Nodes<P>,
+        keys: &[Key],
+    ) -> Result<Vec<(NodeId, Command)>, String> {
+        let mut rng = Rng::new(self.seed, 0xf1a1);
+        let members = self.members(nodes);
+        if !members.contains(&NodeId(0)) {
+            return Err("the founder is no member".into());
+        }
+        let mut requests = Vec::new();
+        for (number, &node) in (0..).zip(&members) {
+            let style = if rng.chance(0.5) { Style::Recursive } else { Style::Iterative };
+            let any = |rng: &mut Rng| Key::of(&rng.next_u64().to_be_bytes());
+            let located: Vec<Key> = (0..8).map(|_| any(&mut rng)).collect();
+            let request = |id, operation| Command::Request { id, operation, style };
+            let id = 1_000_000 + 2 * number;
+            requests.push((node, request(id, Operation::Locate(located))));
+            if !keys.is_empty() && number < 6 {
+                requests.push((node, request(id + 1, Operation::Get(keys.to_vec()))));
+            }
+        }
+        Ok(requests)
+    }
+
+    pub fn members<P: Host + 'static>(&self, sim: &impl Nodes<P>) -> Vec<NodeId> {
         let is_member = |&node: &NodeId| sim.is_alive(node) && sim.node(node).overlay().is_member();
         (0..self.nodes).map(NodeId::from).filter(is_member).collect()
     }
@@ -440,7 +452,7 @@ impl Swarm for Scenario {
     }
 }
 
-fn judge((ledger, ring): &(OverlayLedger, RingChecker)) -> Result<(), String> {
+pub fn judge((ledger, ring): &(OverlayLedger, RingChecker)) -> Result<(), String> {
     if let Some(violation) = ledger.violation() {
         return Err(violation.to_string());
     }
@@ -494,6 +506,12 @@ impl Scenario {
 }
 
 impl Application {
+    /// No more is written; what is asked from now on is kept.
+    pub fn end(&mut self) {
+        self.is_over = true;
+        self.answers.clear();
+    }
+
     pub fn new(scenario: &Scenario) -> Application {
         Application {
             rng: Rng::new(scenario.seed, 0xa44),

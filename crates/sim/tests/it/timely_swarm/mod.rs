@@ -231,7 +231,8 @@ impl Swarm for Scenario {
     }
 }
 
-fn draw_config(rng: &mut Rng, nodes: u32, baseline: Baseline) -> Config {
+/// Draws the knobs of members of a group of so many nodes.
+pub fn draw_config(rng: &mut Rng, nodes: u32, baseline: Baseline) -> Config {
     let on = |rng: &mut Rng| rng.chance(0.5);
     let millis = |rng: &mut Rng, most| Duration::from_millis(1 + u64::from(rng.below(most)));
     let (r, c) = (1 + rng.below(8) as usize, 1 + rng.below(4) as usize);
