@@ -57,6 +57,7 @@ mod error;
 mod events;
 mod faces;
 mod handle;
+mod instances;
 mod node;
 mod nonces;
 mod pending;
@@ -75,6 +76,8 @@ pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};
 pub use events::Events;
 pub use faces::{AddressRange, BoundFaces, FaceNode, FacesConfig, LOCAL, RangeError};
 pub use handle::Handle;
+#[doc(hidden)]
+pub use instances::named_here;
 pub use node::{Bound, Endpoint, Node};
 pub use pending::Pending;
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};

@@ -6,12 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::record::ServiceNumber;
-use paceline_net::{Endpoint, Events, Hosted, Node, StartError};
+use paceline_net::{Events, Hosted, Node, StartError};
 use paceline_proto::core::{MembershipCommand, NodeId};
-use paceline_proto::group::Group;
-use paceline_proto::multicast::Multicast;
-use paceline_proto::overlay::Overlay;
-use paceline_proto::walk::Server;
 
 use crate::Host;
 use crate::join_error::{JoinError, UnresolvedPeer};
@@ -50,38 +46,6 @@ impl Peers {
     }
 }
 
-/// A protocol of a service.
-///
-/// Each is started by a function of its own, which calls nothing that is generic in the caller: so
-/// what a node runs for every message is compiled with this crate, at its level of optimization,
-/// and not with each application.
-pub(crate) trait Startable: Hosted {
-    /// Starts a service with this protocol.
-    fn start(
-        self,
-        endpoint: &Endpoint,
-        number: ServiceNumber,
-        shared: Self::Shared,
-    ) -> Result<(Node<Self>, Events<Self>), StartError>;
-}
-
-macro_rules! startable {
-    ($($protocol:ty),*) => {$(
-        impl Startable for $protocol {
-            fn start(
-                self,
-                endpoint: &Endpoint,
-                number: ServiceNumber,
-                shared: Self::Shared,
-            ) -> Result<(Node<Self>, Events<Self>), StartError> {
-                endpoint.start(number, self, Arc::new(shared))
-            }
-        }
-    )*};
-}
-
-startable!(Group, Multicast, Overlay, Server);
-
 /// What the builder of every service has: the host, the service's name, and how long entering it
 /// may take.
 #[derive(Debug)]
@@ -111,14 +75,14 @@ impl Joining {
     }
 
     /// Starts the node. `kind` separates services of one name: hosts of another kind refuse it.
-    pub(crate) fn start<P: Startable>(
+    pub(crate) fn start<P: Hosted>(
         self,
         kind: &str,
         protocol: P,
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
         let number = ServiceNumber::of(kind, &self.name);
-        protocol.start(&self.host.endpoint()?, number, shared)
+        self.host.endpoint()?.start(number, protocol, Arc::new(shared))
     }
 
     /// Starts a member and founds its group, or joins it if there are peers. Returns once it is in
@@ -132,7 +96,7 @@ impl Joining {
         report: impl FnOnce(Node<P>) -> R,
     ) -> Result<(MemberHandle<P>, Reader<R>), JoinError>
     where
-        P: Startable<Command: From<MembershipCommand>>,
+        P: Hosted<Command: From<MembershipCommand>>,
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());

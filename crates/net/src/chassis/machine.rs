@@ -66,7 +66,16 @@ pub(crate) struct Queues<P: Hosted> {
     events: EventSender<P>,
 }
 
-/// A protocol between its application's queues.
+/// [`queued`] for a protocol.
+pub(crate) type Queued<P> = fn(
+    NodeParts<P>,
+    mpsc::UnboundedReceiver<Submitted<P>>,
+    EventSender<P>,
+) -> Box<dyn QueuedMachine>;
+
+/// A protocol between its application's queues. Never inlined, so that a crate that starts a node
+/// with a protocol that [`crate::instances`] names takes its machine from there.
+#[inline(never)]
 pub(crate) fn queued<P: Hosted>(
     parts: NodeParts<P>,
     inputs: mpsc::UnboundedReceiver<Submitted<P>>,
