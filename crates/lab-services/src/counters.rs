@@ -3,7 +3,7 @@
 use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::world;
 use paceline_proto::core::{CounterId, CounterSet};
-use paceline_proto::{chain, detector, graphshare, group, mircc, overlay, slingshot, walk};
+use paceline_proto::{chain, detector, graphshare, group, host, mircc, overlay, slingshot, walk};
 
 /// Every set of counters there is.
 pub static SETS: &[&CounterSet] = &[
@@ -19,6 +19,7 @@ pub static SETS: &[&CounterSet] = &[
     &mircc::counters::COUNTERS,
     &walk::counters::COUNTERS,
     &graphshare::counters::COUNTERS,
+    &host::counters::COUNTERS,
     &paceline_sim::counters::COUNTERS,
     &paceline_net::counters::COUNTERS,
     &world::counters::COUNTERS,

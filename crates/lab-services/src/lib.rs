@@ -15,6 +15,7 @@ pub mod overlay;
 mod scenarios;
 pub mod schema;
 pub mod services;
+mod several;
 pub mod slingshot;
 pub mod tour;
 pub mod walk;

@@ -32,6 +32,7 @@ pub(crate) static SCENARIOS: &[(&str, &str)] = scenarios![
     "group/partition-3-1",
     "group/paused",
     "group/rolling-restart",
+    "hosts/five",
     "mircc/abilene",
     "mircc/convergence",
     "mircc/diamond-1",

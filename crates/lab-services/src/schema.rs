@@ -145,7 +145,7 @@ fn explored(row: &Row, kind: &str) -> Properties {
 /// every table, for editors that complete and check TOML.
 pub fn schema() -> Value {
     let mut shared = Properties::new();
-    let mut services = Vec::new();
+    let (mut services, mut hosted) = (Vec::new(), Vec::new());
     let kinds = SERVICES.iter().flat_map(|row| row.kinds.iter().map(move |&kind| (row, kind)));
     for (row, service) in kinds {
         let mut found = explored(row, service);
@@ -156,7 +156,10 @@ pub fn schema() -> Value {
             ["protocol", "workload", "measure"].map(|name| (name.to_owned(), table(&found, name)));
         let mut tables: Map<String, Value> = tables.into_iter().collect();
         tables["protocol"]["required"] = json!(["kind"]);
-        services.push(json!({ "properties": tables }));
+        if row.is_hosted() {
+            hosted.push(json!({ "properties": tables.clone() }));
+        }
+        services.push(json!({ "required": ["protocol"], "properties": tables }));
         shared.extend(
             found.into_iter().filter(|((table, _), _)| table.is_empty() || table == "topology"),
         );
@@ -171,16 +174,24 @@ pub fn schema() -> Value {
         name.default = None;
     }
     let mut top = table(&shared, "");
+    // One of several services on the same nodes.
+    let mut service = json!({ "type": "object", "properties": {}, "additionalProperties": false });
     for name in ["protocol", "workload", "measure"] {
         top["properties"][name] = json!({ "type": "object" });
+        service["properties"][name] = json!({ "type": "object" });
     }
+    service["properties"]["name"] = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]+$" });
+    service["required"] = json!(["name", "protocol"]);
+    service["anyOf"] = json!(hosted);
+    services.push(json!({ "required": ["service"] }));
+    top["properties"]["service"] = json!({ "type": "array", "items": service });
     top["properties"]["topology"] = table(&shared, "topology");
     top["properties"]["topology"]["required"] = json!(["nodes"]);
     top["properties"]["faults"] = json!({ "type": "array", "items": table(&shared, "faults") });
     top["properties"]["sweep"] = json!({ "type": "object" });
     top["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     top["title"] = json!("A scenario of paceline");
-    top["required"] = json!(["topology", "protocol"]);
+    top["required"] = json!(["topology"]);
     top["anyOf"] = json!(services);
     top
 }
@@ -276,9 +287,15 @@ mod tests {
         for name in CATALOG.scenario_names() {
             let scenario = json_of(CATALOG.scenario_text(name).unwrap());
             assert_eq!(fault(&schema, &scenario, name), None);
+            let is_several = scenario.get("service").is_some();
             for table in ["topology", "protocol", "workload"] {
                 let mut wrong = scenario.clone();
-                wrong[table]["no_such_key"] = json!(1);
+                let of = match table {
+                    "topology" => &mut wrong,
+                    _ if is_several => &mut wrong["service"][0],
+                    _ => &mut wrong,
+                };
+                of[table]["no_such_key"] = json!(1);
                 assert!(fault(&schema, &wrong, name).is_some(), "{name} [{table}]");
             }
         }

@@ -3,15 +3,16 @@
 use paceline_lab::LabError;
 use paceline_lab::experiment::Experiment;
 use paceline_lab::reproduce::Reproduction;
-use paceline_lab::run::RunResult;
+use paceline_lab::run::{RunResult, WorldKind};
 use paceline_lab::scenario::{Diagnostic, Scenario};
-use paceline_lab::world::{Prepared, Trial};
+use paceline_lab::world::{HostedService, Prepared, Trial, simulate_hosts};
 
 use crate::catalog::CATALOG;
 use crate::chain::{self, Broadcast};
 use crate::group::{self, GroupScenario};
 use crate::mircc::{self, Fetching};
 use crate::overlay::{self, Requests};
+use crate::several::not_hosted;
 use crate::slingshot;
 use crate::walk::{self, Walking};
 
@@ -25,8 +26,20 @@ pub struct Row {
     pub(crate) read: fn(&Scenario) -> Result<(), LabError>,
     /// Its published figures.
     pub reproduction: Reproduction,
+    // The service as one of several on the same nodes; none if its nodes run nothing else.
+    hosted: Option<Hosted>,
     run: fn(&Trial<'_>) -> Result<RunResult, LabError>,
     serve: fn(Prepared) -> Result<(), LabError>,
+}
+
+/// Reads the scenario of one of several services on the same nodes.
+type Hosted = for<'s> fn(&'s Scenario, u64) -> Result<Box<dyn HostedService + 's>, LabError>;
+
+impl Row {
+    /// True if its nodes may run other services as well.
+    pub(crate) fn is_hosted(&self) -> bool {
+        self.hosted.is_some()
+    }
 }
 
 /// A small scenario: its number of nodes, and what follows `[topology]` and `[protocol]`.
@@ -42,6 +55,7 @@ pub static SERVICES: [Row; 6] = [
         samples: PLAIN,
         read: |scenario| Broadcast::read(scenario).map(drop),
         reproduction: chain::REPRODUCTION,
+        hosted: Some(Broadcast::hosted),
         run: Broadcast::run,
         serve: Broadcast::serve,
     },
@@ -50,6 +64,7 @@ pub static SERVICES: [Row; 6] = [
         samples: PLAIN,
         read: |scenario| GroupScenario::read(scenario).map(drop),
         reproduction: group::REPRODUCTION,
+        hosted: Some(GroupScenario::hosted),
         run: GroupScenario::run,
         serve: GroupScenario::serve,
     },
@@ -58,6 +73,7 @@ pub static SERVICES: [Row; 6] = [
         samples: &[(3, "[workload]\nclients = 1\n"), (5, "[workload]\nclients = 1\n")],
         read: |scenario| overlay::Settings::read(scenario, 1).map(drop),
         reproduction: overlay::REPRODUCTION,
+        hosted: Some(Requests::hosted),
         run: Requests::run,
         serve: Requests::serve,
     },
@@ -72,6 +88,7 @@ pub static SERVICES: [Row; 6] = [
         ],
         read: |scenario| slingshot::Settings::read(scenario).map(drop),
         reproduction: slingshot::REPRODUCTION,
+        hosted: Some(slingshot::hosted),
         run: slingshot::run,
         serve: slingshot::serve,
     },
@@ -80,6 +97,7 @@ pub static SERVICES: [Row; 6] = [
         samples: &[(10, "[workload]\nnetwork = \"dumbbell\"\n")],
         read: |scenario| mircc::Settings::read(scenario, 1).map(drop),
         reproduction: mircc::REPRODUCTION,
+        hosted: None,
         run: Fetching::run,
         serve: Fetching::serve,
     },
@@ -88,6 +106,7 @@ pub static SERVICES: [Row; 6] = [
         samples: PLAIN,
         read: |scenario| walk::Settings::read(scenario, 1).map(drop),
         reproduction: walk::REPRODUCTION,
+        hosted: Some(Walking::hosted),
         run: Walking::run,
         serve: Walking::serve,
     },
@@ -123,7 +142,28 @@ pub fn reproduction(name: &str) -> Result<&'static Reproduction, LabError> {
 /// # Errors
 /// If a key or value is wrong, the scenario needs another world, or the run fails.
 pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
-    (row_of(trial.scenario).run)(trial)
+    match &trial.scenario.services[..] {
+        [] => (row_of(trial.scenario).run)(trial),
+        services => run_several(services, trial),
+    }
+}
+
+/// Runs several services on the same nodes.
+fn run_several(services: &[Scenario], trial: &Trial<'_>) -> Result<RunResult, LabError> {
+    if trial.kind() == WorldKind::Sockets {
+        let problem = "a scenario with [[service]] tables runs in the simulator only: --on sim";
+        return Err(LabError::Unsupported(problem.to_owned()));
+    }
+    let hosted = |scenario| hosted(scenario, trial.seed);
+    simulate_hosts(services.iter().map(hosted).collect::<Result<_, _>>()?, trial)
+}
+
+/// The service of this scenario, as one of several.
+fn hosted(scenario: &Scenario, seed: u64) -> Result<Box<dyn HostedService + '_>, LabError> {
+    match row_of(scenario).hosted {
+        Some(hosted) => hosted(scenario, seed),
+        None => Err(not_hosted(scenario)),
+    }
 }
 
 /// Runs one node of a scenario as a parent process says: `paceline node --control`.

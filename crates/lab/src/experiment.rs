@@ -8,12 +8,14 @@ use crate::LabError;
 use crate::figure::Figure;
 use crate::run::{RunResult, WorldKind};
 use crate::scenario::Scenario;
-use crate::world::{self, Outcome, Prepared, Service, Trial, World, run_on_sockets, simulate};
+use crate::world::{
+    self, HostedService, Outcome, Prepared, Service, Trial, World, run_on_sockets, simulate,
+};
 
 /// A service of which scenarios can be run and judged.
 pub trait Experiment: Service {
     /// What only the simulator sees of a run; `()` for nothing.
-    type Watch: Observer<Self::Protocol>;
+    type Watch: Observer<Self::Protocol> + 'static;
     /// What a run measured.
     type Measured;
 
@@ -47,10 +49,10 @@ pub trait Experiment: Service {
     ///
     /// # Errors
     /// If the trace cannot be written, or the protocol broke a promise.
-    fn measure_simulated(mut self, trial: &Trial<'_>) -> Result<Self::Measured, LabError> {
+    fn measure_simulated(self, trial: &Trial<'_>) -> Result<Self::Measured, LabError> {
         let mut watch = self.watch();
-        let outcome = simulate(&mut self, trial, &mut watch)?;
-        self.judge(trial, outcome, Some(watch))
+        let (service, outcome) = simulate(self, trial, &mut watch)?;
+        service.judge(trial, outcome, Some(watch))
     }
 
     /// Runs it on sockets.
@@ -74,15 +76,25 @@ pub trait Experiment: Service {
         }
     }
 
+    /// Reads the scenario of one of several services on the same nodes, in the simulator.
+    ///
+    /// # Errors
+    /// Those of [`Experiment::prepare`].
+    fn hosted(scenario: &Scenario, seed: u64) -> Result<Box<dyn HostedService + '_>, LabError> {
+        let service = Self::prepare(scenario, seed, WorldKind::Sim)?;
+        let watch = service.watch();
+        Ok(world::hosted(scenario, service, watch, |service: Self, trial, outcome, watch| {
+            judged::<Self>(trial, &service.judge(trial, outcome, Some(watch))?)
+        }))
+    }
+
     /// The same, judged: what `paceline run` keeps.
     ///
     /// # Errors
     /// Those of [`Experiment::measure`].
     fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
         let started = WallClock::now();
-        let measured = Self::measure(trial)?;
-        let result = Self::result(trial, &measured)?;
-        let mut result = with_figures(result, trial, Self::figures(trial, &measured)?);
+        let mut result = judged::<Self>(trial, &Self::measure(trial)?)?;
         result.wall_s = started.elapsed().as_secs_f64();
         Ok(result)
     }
@@ -95,6 +107,12 @@ pub trait Experiment: Service {
         let service = Self::prepare(prepared.scenario(), prepared.seed(), WorldKind::Sockets);
         world::serve(prepared, service)
     }
+}
+
+/// What a run gives that measured this.
+fn judged<E: Experiment>(trial: &Trial<'_>, measured: &E::Measured) -> Result<RunResult, LabError> {
+    let result = E::result(trial, measured)?;
+    Ok(with_figures(result, trial, E::figures(trial, measured)?))
 }
 
 /// A result with figures, each of which says of which run it is.

@@ -168,7 +168,7 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         self.input(Input::Command(command), 0)
     }
 
-    /// Passes an input that was admitted with so many bytes.
+    /// Passes an input that was admitted with this number of bytes.
     pub(crate) fn input(&self, input: Input<P>, bytes: usize) -> Result<(), Closed> {
         self.inputs.send((input, bytes)).map_err(|_| Closed)
     }

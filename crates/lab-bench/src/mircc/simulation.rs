@@ -53,10 +53,10 @@ pub(super) fn run() -> Result<Simulation, LabError> {
          bottleneck = \"{BITS_PER_SECOND}bit\"\n"
     );
     let scenario = CATALOG.parse("bench mircc", &text)?.resolve()?;
-    let mut service = Fetching::new(Settings::read(&scenario, scenario.seed)?)?;
+    let service = Fetching::new(Settings::read(&scenario, scenario.seed)?)?;
     let before = thread_cpu();
     let trial = Trial::simulated(&scenario, scenario.seed);
-    let outcome = simulate(&mut service, &trial, &mut ())?;
+    let (service, outcome) = simulate(service, &trial, &mut ())?;
     let cpu = thread_cpu().saturating_sub(before);
     let ledger = service.ledger();
     if let Some(problem) = &ledger.broken {

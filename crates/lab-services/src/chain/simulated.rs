@@ -9,10 +9,10 @@ pub(super) fn simulate_one(
     broadcast: &Broadcast,
     trial: &Trial<'_>,
 ) -> Result<(Broadcast, Outcome, Hops), LabError> {
-    let mut broadcast = broadcast.spread_by(trial.seed);
+    let broadcast = broadcast.spread_by(trial.seed);
     let mut hops = Hops::default();
     let simulated = Trial::simulated(trial.scenario, trial.seed);
     let trial = Trial { progress: trial.progress, ..simulated };
-    let outcome = simulate(&mut broadcast, &trial, &mut hops)?;
+    let (broadcast, outcome) = simulate(broadcast, &trial, &mut hops)?;
     Ok((broadcast, outcome, hops))
 }

@@ -34,7 +34,7 @@ pub use measures::Measures;
 pub use overlap::Overlap;
 pub use peer::{Kind, PacketEvent, Timely};
 pub use plan::{Plan, Spacing};
-pub use run::{run, serve};
+pub use run::{hosted, run, serve};
 pub use scenario::Settings;
 pub use search::Search;
 pub use setup::Setup;

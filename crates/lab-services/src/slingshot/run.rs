@@ -4,14 +4,18 @@ use paceline_lab::LabError;
 use paceline_lab::experiment::with_figures;
 use paceline_lab::plot::{Axis, Plot};
 use paceline_lab::run::{Metric, RunResult, WorldKind};
-use paceline_lab::world::{self, Outcome, Prepared, Trial, World, run_on_sockets, simulate};
+use paceline_lab::scenario::Scenario;
+use paceline_lab::world::{
+    self, HostedService, Outcome, Prepared, Trial, World, run_on_sockets, simulate,
+};
 use paceline_proto::slingshot::Slingshot;
 
 use super::figures::{figures_of_run, figures_of_sockets};
 use super::peer::Timely;
-use super::setup::WithProtocol;
+use super::setup::{Setup, WithProtocol};
 use super::watched::Watched;
 use super::{Ledger, Measures, Settings, Timed, Watch};
+use crate::several::not_hosted;
 
 /// Runs a scenario of multicast in time, in whichever world the trial is for.
 pub fn run(trial: &Trial<'_>) -> Result<RunResult, LabError> {
@@ -85,16 +89,25 @@ impl WithProtocol for Measure<'_> {
 }
 
 fn simulated<P: Timely>(
-    mut service: Timed<P>,
+    service: Timed<P>,
     trial: &Trial<'_>,
 ) -> Result<(Measures, RunResult), LabError> {
     let mut watch = Watch::new(&service.settings.plan);
-    let outcome = simulate(&mut service, trial, &mut watch)?;
+    let (service, outcome) = simulate(service, trial, &mut watch)?;
+    seen(service, &outcome, &watch)
+}
+
+/// What a simulated run measured, and what it gives but for figures.
+fn seen<P: Timely>(
+    service: Timed<P>,
+    outcome: &Outcome,
+    watch: &Watch,
+) -> Result<(Measures, RunResult), LabError> {
     let Timed { settings, ledger, .. } = service;
-    let mut measures = Measures::of(&ledger, Some(&watch), watch.overhead());
+    let mut measures = Measures::of(&ledger, Some(watch), watch.overhead());
     measures.extra = watch.extra();
     check_promises(&ledger)?;
-    let mut result = run_result(&settings, &ledger, &measures, &outcome);
+    let mut result = run_result(&settings, &ledger, &measures, outcome);
     let seen = [
         Metric::new("overhead_bytes", watch.overhead_bytes(), ""),
         Metric::new("other_messages", watch.others_sent as f64, ""),
@@ -103,6 +116,30 @@ fn simulated<P: Timely>(
     let place = place.map_or(0, |place| place + 1);
     result.summary.splice(place..place, seen);
     Ok((measures, result))
+}
+
+/// Reads the scenario of Slingshot as one of several services on the same nodes.
+///
+/// # Errors
+/// If a key or value is wrong, or the scenario is of a protocol that Slingshot is compared with, or
+/// searches for the throughput.
+pub fn hosted(scenario: &Scenario, _seed: u64) -> Result<Box<dyn HostedService + '_>, LabError> {
+    let settings = Settings::read(scenario)?;
+    if settings.search.is_some() {
+        let problem = "a search for the throughput runs its service alone";
+        return Err(scenario.measure().error("throughput_within", problem, "a fixed rate"));
+    }
+    let Setup::Slingshot(shared) = settings.setup.clone() else {
+        return Err(not_hosted(scenario));
+    };
+    let watch = Watch::new(&settings.plan);
+    let service = Timed::<Slingshot>::new(settings, shared);
+    Ok(world::hosted(scenario, service, watch, |service, trial, outcome, watch| {
+        let settings = service.settings.clone();
+        let (measures, result) = seen(service, &outcome, &watch)?;
+        let figures = figures_of_run(trial.scenario, &settings, &measures)?;
+        Ok(with_figures(result, trial, figures))
+    }))
 }
 
 fn on_sockets<P: Timely>(

@@ -7,7 +7,7 @@ use paceline_proto::core::CounterSet;
 
 /// The pages, each with the sets that it lists.
 const PAGES: &[(&str, &[&str])] = &[
-    ("chain", &["chain", "net", "sim"]),
+    ("chain", &["chain", "net", "sim", "host"]),
     ("group", &["group", "detector"]),
     ("overlay", &["overlay"]),
     ("slingshot", &["slingshot", "srm", "nak", "ack", "gossip"]),

@@ -64,10 +64,10 @@ fn groups_keep_every_promise_where_members_go_and_the_network_is_faulty() {
     for name in ["group/leader-killed", "group/rolling-restart", "group/partition-2-2"] {
         for seed in 1..=3 {
             let scenario = scenario(name, &sets);
-            let mut members = GroupScenario::read(&scenario).unwrap();
+            let members = GroupScenario::read(&scenario).unwrap();
             let mut promises = GroupLedger::new(members.shared());
             let trial = Trial::simulated(&scenario, seed);
-            world::simulate(&mut members, &trial, &mut promises).unwrap();
+            world::simulate(members, &trial, &mut promises).unwrap();
             assert!(promises.deliveries() > 0, "{name} {seed}");
             let broken = promises.violation().map(ToString::to_string);
             assert_eq!(broken, None, "{name} {seed}");

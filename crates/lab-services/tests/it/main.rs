@@ -3,6 +3,7 @@
 mod chain_figures;
 mod counters_in_docs;
 mod groups;
+mod hosts;
 mod mircc;
 mod mircc_figures;
 mod mircc_random;

@@ -17,6 +17,7 @@ mod reader;
 #[cfg(test)]
 pub(crate) mod sample;
 mod senders;
+mod services;
 mod topology;
 pub mod units;
 mod values;
@@ -43,8 +44,12 @@ pub(crate) use document::{Entries, Kind, Value};
 pub(crate) type Resolved = Vec<(String, toml::Value)>;
 
 pub(crate) const TABLES: &[&str] =
-    &["topology", "protocol", "workload", "faults", "measure", "sweep"];
+    &["topology", "protocol", "workload", "service", "faults", "measure", "sweep"];
 pub(crate) const TOP_KEYS: &[&str] = &["name", "about", "seed", "duration"];
+/// Tables of which there may be any number.
+const LISTS: [&str; 2] = ["service", "faults"];
+/// [`Scenario::service`] of a scenario with `[[service]]` tables.
+pub const SEVERAL: &str = "several";
 /// Tables, each with keys that it accepts.
 pub(crate) type KnownKeys = &'static [(&'static str, &'static [&'static str])];
 pub(crate) const KNOWN_KEYS: KnownKeys = &[("topology", topology::KEYS)];
@@ -105,7 +110,7 @@ impl ScenarioFile {
         resolved.push(("topology".to_owned(), table.into_resolved()?));
 
         let mut faults = Vec::new();
-        for (origin, entries) in self.fault_tables()? {
+        for (origin, entries) in self.tables_of("faults")? {
             let table = Table::new("faults", &self.source, origin, entries);
             let mut table = table.recorded(&record);
             faults::read(&mut table, &topology, duration, &mut faults)?;
@@ -113,8 +118,14 @@ impl ScenarioFile {
         }
         faults.sort_by_key(|fault| fault.at);
 
-        let service = self.service(&mut self.table("protocol"))?;
-        self.refuse_lost_streams(service, &topology)?;
+        let services = self.services()?;
+        let service = if services.is_empty() {
+            let service = self.service(&mut self.table("protocol"))?;
+            self.refuse_lost_streams(service, &topology)?;
+            service
+        } else {
+            SEVERAL
+        };
         let file = self.clone();
         Ok(Scenario {
             name,
@@ -124,6 +135,7 @@ impl ScenarioFile {
             topology,
             faults,
             service,
+            services,
             file,
             resolved,
             record,
@@ -220,11 +232,13 @@ impl ScenarioFile {
             let known = TABLES.contains(&entry.key.as_str());
             let here = |problem| Diagnostic::at(&self.source, &entry.key_origin, problem);
             let is_table = |item: &Value| matches!(item.kind, Kind::Table(_));
+            let is_list = LISTS.contains(&entry.key.as_str());
             match &entry.value.kind {
-                Kind::Array(items) if entry.key == "faults" && items.iter().all(is_table) => {}
-                _ if entry.key == "faults" => {
-                    return Err(here("`faults` is a list of tables".to_owned())
-                        .with_note("tables that begin with [[faults]], in double brackets")
+                Kind::Array(items) if is_list && items.iter().all(is_table) => {}
+                _ if is_list => {
+                    let key = &entry.key;
+                    return Err(here(format!("`{key}` is a list of tables"))
+                        .with_note(format!("tables that begin with [[{key}]], in double brackets"))
                         .into());
                 }
                 Kind::Table(_) if !known => {
@@ -260,7 +274,7 @@ impl ScenarioFile {
         if topology.link.loss.mean() >= 1.0 {
             return Err(refused(&self.table("topology")));
         }
-        for (origin, entries) in self.fault_tables()? {
+        for (origin, entries) in self.tables_of("faults")? {
             let mut table = Table::new("faults", &self.source, origin, entries);
             let is_given = table.has("loss") || table.has("burst");
             if is_given && topology::read_link(&mut table, &topology.link)?.loss.mean() >= 1.0 {
@@ -270,8 +284,9 @@ impl ScenarioFile {
         Ok(())
     }
 
-    fn fault_tables(&self) -> Result<Vec<(&Origin, &Entries)>, LabError> {
-        let items = self.entries.iter().find(|entry| entry.key == "faults").map(|e| &e.value.kind);
+    /// The tables of a list of tables.
+    fn tables_of(&self, name: &str) -> Result<Vec<(&Origin, &Entries)>, LabError> {
+        let items = self.entries.iter().find(|entry| entry.key == name).map(|e| &e.value.kind);
         let Some(Kind::Array(items)) = items else {
             return Ok(Vec::new());
         };
@@ -305,8 +320,12 @@ pub struct Scenario {
     pub topology: Topology,
     /// What goes wrong, in order of time.
     pub faults: Vec<TimedFault>,
-    /// Which protocol runs: `[protocol] kind`, one of the catalog's kinds.
+    /// Which protocol runs: `[protocol] kind`, one of the catalog's kinds; [`SEVERAL`] where the
+    /// nodes run several services.
     pub service: &'static str,
+    /// The services of a scenario with `[[service]]` tables, each as a scenario of its own with the
+    /// service's name.
+    pub services: Vec<Scenario>,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
     record: Record,
@@ -360,7 +379,6 @@ impl Scenario {
 
     /// [`Scenario::to_toml`] with another seed.
     pub fn to_toml_with_seed(&self, seed: u64) -> String {
-        let read = self.record.read.lock().expect("no reader panics with the record held");
         let mut tables: Vec<(String, Resolved)> = Vec::new();
         let (faults, shared): (Vec<_>, Vec<_>) =
             self.resolved.iter().cloned().partition(|(name, _)| name == "faults");
@@ -370,16 +388,29 @@ impl Scenario {
                 *value = toml::Value::Integer(seed.try_into().unwrap_or(i64::MAX));
             }
         }
-        for name in ["protocol", "workload", "measure"] {
-            if let Some(found) = read.iter().find(|(known, _)| known == name) {
-                tables.push(found.clone());
-            } else if let Some((_, entries)) = self.file.find(name) {
-                let as_given = entries.iter().map(|e| (e.key.clone(), e.value.to_toml()));
-                tables.push((name.to_owned(), as_given.collect()));
-            }
+        tables.extend(self.own_tables());
+        for service in &self.services {
+            let name = toml::Value::from(service.name.as_str());
+            tables.push(("service".to_owned(), vec![("name".to_owned(), name)]));
+            let own = service.own_tables().into_iter();
+            tables.extend(own.map(|(name, entries)| (format!("service.{name}"), entries)));
         }
         tables.extend(faults);
         write_tables(&tables)
+    }
+
+    /// The tables of the service, as it read them, or as they were given.
+    fn own_tables(&self) -> Vec<(String, Resolved)> {
+        let read = self.record.read.lock().expect("no reader panics with the record held");
+        let own = services::OWN.iter().filter_map(|&name| {
+            if let Some(found) = read.iter().find(|(known, _)| known == name) {
+                return Some(found.clone());
+            }
+            let (_, entries) = self.file.find(name)?;
+            let as_given = entries.iter().map(|e| (e.key.clone(), e.value.to_toml()));
+            Some((name.to_owned(), as_given.collect()))
+        });
+        own.collect()
     }
 }
 
@@ -388,7 +419,7 @@ fn write_tables(tables: &[(String, Resolved)]) -> String {
     for (name, entries) in tables {
         match name.as_str() {
             "" => {}
-            "faults" => text.push_str("\n[[faults]]\n"),
+            name if LISTS.contains(&name) => text.push_str(&format!("\n[[{name}]]\n")),
             name => text.push_str(&format!("\n[{name}]\n")),
         }
         for (key, value) in entries {

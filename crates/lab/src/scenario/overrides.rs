@@ -6,7 +6,7 @@ use super::catalog::Keys;
 use super::diagnostic::{Diagnostic, Origin, Source, nearest};
 use super::document::{Entries, Entry, Kind, Value, parse_override};
 use super::knobs::note_renamed;
-use super::{KnownKeys, TABLES, TOP_KEYS};
+use super::{KnownKeys, TABLES, TOP_KEYS, services};
 
 /// Applies one override, `key=value`, to a document.
 ///
@@ -156,14 +156,23 @@ fn put(
         Kind::Table(inside) => put(inside, rest, value, set),
         Kind::Array(items) => {
             let count = items.len();
-            let item = rest[0].parse().ok().and_then(|index: usize| items.get_mut(index));
+            let is_named = |item: &Value| match &item.kind {
+                Kind::Table(table) => services::name_of(table) == Some(rest[0]),
+                _ => false,
+            };
+            let named = || items.iter().position(is_named);
+            let index = rest[0].parse().ok().or_else(named);
+            let item = index.and_then(|index: usize| items.get_mut(index));
             match item.map(|item| (&mut item.kind, &rest[1..])) {
                 Some((Kind::Table(inside), rest)) if !rest.is_empty() => {
                     put(inside, rest, value, set)
                 }
                 _ => Err(Diagnostic::of_set(
                     set,
-                    format!("`{first}` is a list of {count}; say `{first}.0.key=value` and so on"),
+                    format!(
+                        "`{first}` is a list of {count}; say `{first}.0.key=value` and so on{}",
+                        if *first == "service" { ", or a service's name instead of 0" } else { "" },
+                    ),
                 )),
             }
         }

@@ -13,7 +13,7 @@ use super::values::{
     BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
     TextValue,
 };
-use super::{KNOWN_KEYS, Resolved};
+use super::{KNOWN_KEYS, LISTS, Resolved};
 use crate::LabError;
 
 /// A typed reader of one table of a scenario.
@@ -403,6 +403,11 @@ impl<'a> Table<'a> {
         Diagnostic::at(self.source, origin, problem).with_note(note).into()
     }
 
+    /// Another reader reads this key.
+    pub(super) fn pass_over(&mut self, key: &'a str) {
+        self.asked.push(key);
+    }
+
     /// Refuses keys that were not read, and keeps the values read for `run.toml`.
     pub fn finish(self) -> Result<(), LabError> {
         self.refuse_unread()?;
@@ -445,7 +450,7 @@ impl<'a> Table<'a> {
     fn title(&self) -> String {
         match self.name.as_str() {
             "" => "the scenario".to_owned(),
-            "faults" => "[[faults]]".to_owned(),
+            name if LISTS.contains(&name) => format!("[[{name}]]"),
             name => format!("[{name}]"),
         }
     }

@@ -129,7 +129,7 @@ fn unknown_keys_are_refused_with_a_suggestion_and_the_accepted_keys() {
 8 | [worklod]
   |  ^^^^^^^
   = did you mean `workload`?
-  = accepted tables: topology, protocol, workload, faults, measure, sweep"#,
+  = accepted tables: topology, protocol, workload, service, faults, measure, sweep"#,
     );
 }
 
@@ -344,6 +344,102 @@ fn faults_say_what_their_kind_needs() {
     );
 }
 
+const SEVERAL_SERVICES: &str = r#"[topology]
+nodes = 3
+[[service]]
+name = "a"
+[service.protocol]
+kind = "chain"
+[service.workload]
+messages = 3
+[[service]]
+name = "b"
+[service.protocol]
+kind = "slingshot"
+"#;
+
+#[test]
+fn services_on_the_same_nodes_are_scenarios_of_their_own() {
+    let file = || CATALOG.parse("t.toml", SEVERAL_SERVICES).unwrap();
+    let sets = ["service.a.workload.messages=7", "service.1.protocol.kind=chain", "nodes=5"];
+    let scenario = file().with_sets(sets).unwrap().resolve().unwrap();
+    assert_eq!(scenario.service, SEVERAL);
+    let kinds: Vec<_> = scenario.services.iter().map(|one| (&*one.name, one.service)).collect();
+    assert_eq!(kinds, [("a", "chain"), ("b", "chain")]);
+    let mut workload = scenario.services[0].workload();
+    assert_eq!(workload.integer("messages", 1..=9u64).unwrap(), 7);
+    workload.finish().unwrap();
+    assert_eq!(scenario.services[1].topology.nodes, 5);
+    let text = scenario.to_toml();
+    let again = CATALOG.parse("t.toml", &text).unwrap().resolve().unwrap();
+    assert_eq!(again.to_toml(), text);
+    assert!(text.contains("[[service]]\nname = \"a\"\n\n[service.protocol]\nkind = \"chain\"\n"));
+    assert!(text.contains("[service.workload]\nmessages = 7\n"));
+}
+
+#[test]
+fn services_say_what_is_wrong_with_them() {
+    let said = |from: &str, to: &str| {
+        assert!(SEVERAL_SERVICES.contains(from), "{from}");
+        said_of(&SEVERAL_SERVICES.replacen(from, to, 1), &[])
+    };
+    assert_said(
+        said("name = \"a\"", "name = \"b\""),
+        r#"t.toml:10:8: there is a service `b` already
+   |
+10 | name = "b"
+   |        ^^^
+   = accepted: a name of its own"#,
+    );
+    assert_said(
+        said("name = \"a\"", "name = \"a b\""),
+        r#"t.toml:4:8: `a b` is not the name of a service
+  |
+4 | name = "a b"
+  |        ^^^^^
+  = accepted: letters, digits, `-` and `_`"#,
+    );
+    assert_said(
+        said("service.workload", "service.worklode"),
+        r#"t.toml:7:10: unknown key `worklode` in [[service]]
+  |
+7 | [service.worklode]
+  |          ^^^^^^^^
+  = did you mean `workload`?
+  = accepted keys: name, protocol, workload, measure"#,
+    );
+    assert_said(
+        said_of("[topology]\nnodes = 3\n[service]\nname = \"a\"\n", &[]),
+        r#"t.toml:3:2: `service` is a list of tables
+  |
+3 | [service]
+  |  ^^^^^^^
+  = tables that begin with [[service]], in double brackets"#,
+    );
+    assert_said(
+        said("kind = \"chain\"", "kind = \"chian\""),
+        r#"t.toml:6:8: `kind` cannot be "chian"
+  |
+6 | kind = "chian"
+  |        ^^^^^^^
+  = did you mean `chain`?
+  = accepted: "chain", "slingshot""#,
+    );
+    assert_said(
+        said_of(SEVERAL_SERVICES, &["measure.figures=all"]),
+        r#"from --set measure.figures=all: [measure] stands beside [[service]]
+ = each service has a table of its own: [service.measure]"#,
+    );
+    let said = said_of(SEVERAL_SERVICES, &["service.c.workload.size=1KB"]);
+    assert!(said.contains("`service` is a list of 2; say `service.0.key=value`"), "{said}");
+    assert!(said.ends_with("or a service's name instead of 0"), "{said}");
+    let many: String = (0..65)
+        .map(|n| format!("[[service]]\nname = \"{n}\"\n[service.protocol]\nkind = \"chain\"\n"))
+        .collect();
+    let said = said_of(&format!("[topology]\nnodes = 3\n{many}"), &[]);
+    assert!(said.contains("more than 64 services"), "{said}");
+}
+
 #[test]
 fn overrides_are_blamed_by_name() {
     assert_said(
@@ -371,7 +467,7 @@ fn overrides_are_blamed_by_name() {
         said_of(GOOD, &["toplogy.nodes=8"]),
         r#"from --set toplogy.nodes=8: there is no table [toplogy]
  = did you mean `topology`?
- = tables: topology, protocol, workload, faults, measure, sweep"#,
+ = tables: topology, protocol, workload, service, faults, measure, sweep"#,
     );
     assert_said(
         said_of(GOOD, &["sparkle=8"]),
@@ -386,7 +482,7 @@ fn overrides_are_blamed_by_name() {
     assert_said(
         said_of(GOOD, &["name.x=8"]),
         r#"from --set name.x=8: there is no table [name]
- = tables: topology, protocol, workload, faults, measure, sweep"#,
+ = tables: topology, protocol, workload, service, faults, measure, sweep"#,
     );
 }
 

@@ -11,6 +11,7 @@ mod application;
 mod child;
 mod control;
 pub mod counters;
+mod hosts;
 mod node;
 mod processes;
 mod sim;
@@ -34,6 +35,7 @@ use crate::scenario::Scenario;
 
 pub use child::node_command;
 pub use control::Prepared;
+pub use hosts::{HostedService, hosted, simulate_hosts};
 pub use processes::{Launch, run_processes};
 pub use sim::network_config;
 pub use sockets::Sockets;

@@ -14,15 +14,15 @@ use crate::scenario::{Fault, Topology};
 /// Parts of the simulated time; progress is shown after each.
 const PIECES: u32 = 200;
 
-/// A simulation of a service.
+/// A simulation of one service, or of several on the same nodes.
 pub(super) trait Simulation {
-    /// The service.
-    fn service(&self) -> Ref<'_, dyn Workload>;
+    /// The services.
+    fn services(&self) -> Vec<Ref<'_, dyn Workload>>;
 
-    /// Installs a view at a node, at this time.
-    fn install_view(&mut self, at: Instant, node: NodeId, view: Arc<View>);
+    /// Installs a view of a service at a node, at the start.
+    fn install_view(&mut self, service: usize, node: NodeId, view: Arc<View>);
 
-    /// Gives a node that starts at this time what its application asks for.
+    /// Gives a node that starts at this time what its applications ask for.
     fn begin(&mut self, at: Instant, node: NodeId, start: Start);
 
     /// Makes a node leave at this time, where nodes leave.
@@ -31,13 +31,13 @@ pub(super) trait Simulation {
     /// Puts a fault on the network or on nodes, at this time.
     fn fault(&mut self, at: Instant, fault: SimFault);
 
-    /// Wakes a node's application at this time.
-    fn wake(&mut self, at: Instant, node: NodeId);
+    /// Wakes a node's application of a service at this time.
+    fn wake(&mut self, service: usize, at: Instant, node: NodeId);
 
-    /// Lets the service note what was counted until now.
-    fn note_mark(&mut self);
+    /// Lets a service note what was counted until now.
+    fn note_mark(&mut self, service: usize);
 
-    /// Goes on until this time, or until the service is done.
+    /// Goes on until this time, or until all services are done.
     fn run_until(&mut self, until: Instant);
 
     /// True while anything is left to happen.
@@ -47,11 +47,21 @@ pub(super) trait Simulation {
     fn outcome(&self) -> Outcome;
 }
 
-/// The simulator's configuration for a trial of a service.
-pub(super) fn config(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
+/// The simulator's configuration for a trial, whatever runs on its nodes.
+pub(super) fn config(trial: &Trial<'_>) -> SimConfig {
     let topology = &trial.scenario.topology;
     let mut config = SimConfig::new(topology.nodes as usize, trial.seed);
     config.network = network_config(topology);
+    config.datagram_bytes_max = topology.datagram_bytes_max;
+    if !trial.scenario.faults.is_empty() {
+        config.faults = FaultSupport::Any;
+    }
+    config
+}
+
+/// The simulator's configuration for a trial of a service.
+pub(super) fn config_of(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
+    let mut config = config(trial);
     if let Some(wires) = service.wires() {
         config.network.shape = Shape::Mesh;
         // Such a service has no streams, and a mesh no ports.
@@ -59,11 +69,7 @@ pub(super) fn config(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
         config.network.rate_bits_per_second = None;
         config.network.wires = Some(wires);
     }
-    config.datagram_bytes_max = topology.datagram_bytes_max;
     config.codec = service.codec();
-    if !trial.scenario.faults.is_empty() {
-        config.faults = FaultSupport::Any;
-    }
     config
 }
 
@@ -71,9 +77,10 @@ pub(super) fn config(service: &dyn Workload, trial: &Trial<'_>) -> SimConfig {
 pub(super) fn drive(simulation: &mut dyn Simulation, trial: &Trial<'_>) -> Outcome {
     let Trial { scenario, progress, .. } = *trial;
     let nodes = || (0..scenario.topology.nodes).map(NodeId::from);
-    let view = simulation.service().view();
-    if let Some(view) = view {
-        nodes().for_each(|node| simulation.install_view(Instant::ZERO, node, view.clone()));
+    let views: Vec<_> = simulation.services().iter().map(|service| service.view()).collect();
+    for (service, view) in views.iter().enumerate() {
+        let Some(view) = view else { continue };
+        nodes().for_each(|node| simulation.install_view(service, node, view.clone()));
     }
     nodes().for_each(|node| simulation.begin(Instant::ZERO, node, Start::First));
     for fault in &scenario.faults {
@@ -89,34 +96,36 @@ pub(super) fn drive(simulation: &mut dyn Simulation, trial: &Trial<'_>) -> Outco
             _ => {}
         }
     }
-    let active = simulation.service().active_nodes();
-    for node in active {
-        let due = simulation.service().due(node, 0);
-        if let Some(at) = due {
-            simulation.wake(at, node);
-        }
+    let first_due = |service: &dyn Workload| -> Vec<_> {
+        let active = service.active_nodes().into_iter();
+        active.filter_map(|node| Some((service.due(node, 0)?, node))).collect()
+    };
+    let due: Vec<_> = simulation.services().iter().map(|service| first_due(&**service)).collect();
+    for (service, due) in due.into_iter().enumerate() {
+        due.into_iter().for_each(|(at, node)| simulation.wake(service, at, node));
     }
     progress.start(u64::from(PIECES), &scenario.name);
     let mut is_stopped = false;
-    let mut marks = simulation.service().marks().into_iter().peekable();
+    let mut marks = marks(simulation).into_iter().peekable();
     for piece in 1..=PIECES {
         // The last piece ends exactly where the run does.
         let left_out = scenario.duration / PIECES * (PIECES - piece);
         let until = scenario.duration - left_out;
-        while let Some(mark) = marks.next_if(|&mark| mark <= until) {
+        while let Some((mark, service)) = marks.next_if(|&(mark, _)| mark <= until) {
             // What happens at the mark comes after it.
             if let Some(before) = mark.checked_sub(Duration::from_nanos(1)) {
                 simulation.run_until(Instant::ZERO + before);
             }
-            let is_done = simulation.service().is_done();
+            let is_done = simulation.services()[service].is_done();
             if !is_done {
-                simulation.note_mark();
+                simulation.note_mark(service);
             }
         }
         simulation.run_until(Instant::ZERO + until);
         progress.inc(1);
         is_stopped = progress.stopped() && piece < PIECES;
-        if is_stopped || !simulation.has_events() || simulation.service().is_done() {
+        let is_done = || simulation.services().iter().all(|service| service.is_done());
+        if is_stopped || !simulation.has_events() || is_done() {
             break;
         }
     }
@@ -124,6 +133,17 @@ pub(super) fn drive(simulation: &mut dyn Simulation, trial: &Trial<'_>) -> Outco
     let outcome = simulation.outcome();
     let digest = outcome.digest.filter(|_| !is_stopped);
     Outcome { is_stopped, digest, ..outcome }
+}
+
+/// When which service notes what was counted, in order of time.
+fn marks(simulation: &dyn Simulation) -> Vec<(Duration, usize)> {
+    let services = simulation.services();
+    let of = |(service, workload): (usize, &Ref<'_, dyn Workload>)| {
+        workload.marks().into_iter().map(move |mark| (mark, service))
+    };
+    let mut marks: Vec<_> = services.iter().enumerate().flat_map(of).collect();
+    marks.sort();
+    marks
 }
 
 /// The scenario's network as the simulator takes it.

@@ -1,8 +1,10 @@
 //! The code that is compiled for each protocol: commands and events do not leave this file.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
+use std::fmt::{Debug, Display};
 use std::fs::File;
 use std::io::BufWriter;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,37 +22,48 @@ use super::{
 use crate::LabError;
 
 /// Runs a service in the simulator, seeing `observer` (a checker, or `()`) along the way, and
-/// writes a trace of it to a file if the trial wants one.
+/// writes a trace of it to a file if the trial wants one. Gives it back with what it noted.
 ///
 /// # Errors
 /// If the trace cannot be written.
 pub fn simulate<S: Service>(
-    service: &mut S,
+    service: S,
     trial: &Trial<'_>,
     observer: &mut dyn Observer<S::Protocol>,
-) -> Result<Outcome, LabError> {
-    let World::Simulator { trace: Some(path) } = trial.world else {
-        return Ok(simulate_seen(service, trial, observer));
-    };
+) -> Result<(S, Outcome), LabError> {
+    traced(trial, observer, |observer| simulate_seen(service, trial, observer))
+}
+
+/// Runs a simulation whose observer also writes a trace, if the trial wants one.
+pub(super) fn traced<P: Protocol<Message: Display, Timer: Debug>, T>(
+    trial: &Trial<'_>,
+    observer: &mut dyn Observer<P>,
+    run: impl FnOnce(&mut dyn Observer<P>) -> T,
+) -> Result<T, LabError> {
+    let World::Simulator { trace: Some(path) } = trial.world else { return Ok(run(observer)) };
     let file = File::create(path).map_err(LabError::write(path))?;
     let mut observers = (Trace::new(BufWriter::new(file)), observer);
-    let outcome = simulate_seen(service, trial, &mut observers);
+    let result = run(&mut observers);
     observers.0.finish().map_err(LabError::write(path))?;
-    Ok(outcome)
+    Ok(result)
 }
 
 fn simulate_seen<S: Service>(
-    service: &mut S,
+    service: S,
     trial: &Trial<'_>,
     observer: &mut dyn Observer<S::Protocol>,
-) -> Outcome {
-    let (config, shared) = (sim::config(service, trial), service.shared().clone());
-    let work = Work::of_all(service);
+) -> (S, Outcome) {
+    let (config, shared) = (sim::config_of(&service, trial), service.shared().clone());
     // The simulator makes protocols, also after a restart, while the applications note.
-    let service = RefCell::new(service);
-    let sim = Sim::new(config, shared, |node| service.borrow().protocol(node));
-    let applications = Applications { service: &service, work, answers: Vec::new() };
-    drive(&mut Simulated { sim, observers: (applications, observer) }, trial)
+    let service = Rc::new(RefCell::new(service));
+    let made = Rc::clone(&service);
+    let sim = Sim::new(config, shared, move |node| made.borrow().protocol(node));
+    let applications = Applications::new(&service, &Rc::new(Cell::new(1)));
+    let mut simulated = Simulated { sim, observers: (applications, observer) };
+    let outcome = drive(&mut simulated, trial);
+    drop(simulated);
+    let service = Rc::into_inner(service).expect("the simulation is gone");
+    (service.into_inner(), outcome)
 }
 
 /// Runs a service on sockets, and gives it back with what it noted.
@@ -87,30 +100,28 @@ pub fn serve<S: Service>(prepared: Prepared, service: Result<S, LabError>) -> Re
     prepared.serve(service.map(|service| Hosting::new(&Arc::new(Mutex::new(service)))))
 }
 
-struct Simulated<'a, 's, S: Service> {
+struct Simulated<'a, S: Service> {
     sim: Sim<'a, S::Protocol>,
-    observers: (Applications<'a, 's, S>, &'a mut dyn Observer<S::Protocol>),
+    observers: (Applications<S>, &'a mut dyn Observer<S::Protocol>),
 }
 
-impl<S: Service> Simulation for Simulated<'_, '_, S> {
-    fn service(&self) -> Ref<'_, dyn Workload> {
-        Ref::map(self.observers.0.service.borrow(), |service| &**service as &dyn Workload)
+impl<S: Service> Simulation for Simulated<'_, S> {
+    fn services(&self) -> Vec<Ref<'_, dyn Workload>> {
+        vec![self.observers.0.workload()]
     }
 
-    fn install_view(&mut self, at: Instant, node: NodeId, view: Arc<View>) {
-        self.sim.view_at(at, node, view);
+    fn install_view(&mut self, _: usize, node: NodeId, view: Arc<View>) {
+        self.sim.view_at(Instant::ZERO, node, view);
     }
 
     fn begin(&mut self, at: Instant, node: NodeId, start: Start) {
-        let begins = self.observers.0.service.borrow().begin(node, start);
-        if let Some((after, command)) = begins {
+        if let Some((after, command)) = self.observers.0.begin(node, start) {
             self.sim.command_at(at + after, node, command);
         }
     }
 
     fn leave(&mut self, at: Instant, node: NodeId) {
-        let leaves = self.observers.0.service.borrow().leave();
-        if let Some(command) = leaves {
+        if let Some(command) = self.observers.0.leave() {
             self.sim.command_at(at, node, command);
         }
     }
@@ -119,12 +130,12 @@ impl<S: Service> Simulation for Simulated<'_, '_, S> {
         self.sim.fault_at(at, fault);
     }
 
-    fn wake(&mut self, at: Instant, node: NodeId) {
+    fn wake(&mut self, _: usize, at: Instant, node: NodeId) {
         self.sim.wake_at(at, node);
     }
 
-    fn note_mark(&mut self) {
-        self.observers.0.service.borrow_mut().note_mark(self.sim.counters());
+    fn note_mark(&mut self, _: usize) {
+        self.observers.0.note_mark(self.sim.counters());
     }
 
     fn run_until(&mut self, until: Instant) {
@@ -136,26 +147,62 @@ impl<S: Service> Simulation for Simulated<'_, '_, S> {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome {
-            is_stopped: false,
-            ended: self.sim.now(),
-            events: self.sim.events_handled(),
-            digest: Some(self.sim.digest().to_string()),
-            counters: self.sim.counters().clone(),
-            driver_bytes_per_node: Some(self.sim.driver_bytes_per_node()),
-            cpu: None,
-        }
+        outcome(&self.sim)
+    }
+}
+
+/// How a simulation went until now.
+pub(super) fn outcome<P: Protocol>(sim: &Sim<'_, P>) -> Outcome {
+    Outcome {
+        is_stopped: false,
+        ended: sim.now(),
+        events: sim.events_handled(),
+        digest: Some(sim.digest().to_string()),
+        counters: sim.counters().clone(),
+        driver_bytes_per_node: Some(sim.driver_bytes_per_node()),
+        cpu: None,
     }
 }
 
 /// The applications of all nodes: they submit what is due as they find room.
-struct Applications<'a, 's, S: Service> {
-    service: &'a RefCell<&'s mut S>,
+pub(super) struct Applications<S: Service> {
+    service: Rc<RefCell<S>>,
     work: Work,
     answers: Vec<Answer<S>>,
+    // How many services of the run are not done; the run ends when none is left.
+    undone: Rc<Cell<usize>>,
+    is_done: bool,
 }
 
-impl<S: Service> Applications<'_, '_, S> {
+impl<S: Service> Applications<S> {
+    /// The applications of this service, one of those that are not done yet.
+    pub(super) fn new(service: &Rc<RefCell<S>>, undone: &Rc<Cell<usize>>) -> Applications<S> {
+        let work = Work::of_all(&*service.borrow());
+        let (service, undone) = (Rc::clone(service), Rc::clone(undone));
+        Applications { service, work, answers: Vec::new(), undone, is_done: false }
+    }
+
+    /// It is one of the services that these count.
+    pub(super) fn count_out_of(&mut self, undone: &Rc<Cell<usize>>) {
+        self.undone = Rc::clone(undone);
+    }
+
+    pub(super) fn workload(&self) -> Ref<'_, dyn Workload> {
+        Ref::map(self.service.borrow(), |service| service as &dyn Workload)
+    }
+
+    pub(super) fn begin(&self, node: NodeId, start: Start) -> Option<Answer<S>> {
+        self.service.borrow().begin(node, start)
+    }
+
+    pub(super) fn leave(&self) -> Option<<S::Protocol as Protocol>::Command> {
+        self.service.borrow().leave()
+    }
+
+    pub(super) fn note_mark(&self, counters: &Counters) {
+        self.service.borrow_mut().note_mark(counters);
+    }
+
     fn pump(
         &mut self,
         at: Instant,
@@ -167,14 +214,14 @@ impl<S: Service> Applications<'_, '_, S> {
         let mut service = self.service.borrow_mut();
         if service.is_ready(node) && protocol.admission() > 0 {
             reply.submit(service.submit(at, node, number));
-            if let Some(next) = self.work.submitted(&**service, node).filter(|&next| next > at) {
+            if let Some(next) = self.work.submitted(&*service, node).filter(|&next| next > at) {
                 reply.wake(next - at, node);
             }
         }
     }
 }
 
-impl<S: Service> Observer<S::Protocol> for Applications<'_, '_, S> {
+impl<S: Service> Observer<S::Protocol> for Applications<S> {
     fn on_event(
         &mut self,
         at: Instant,
@@ -188,13 +235,18 @@ impl<S: Service> Observer<S::Protocol> for Applications<'_, '_, S> {
             reply.command(after, node, command);
         }
         if service.is_done() {
-            reply.stop();
+            if !std::mem::replace(&mut self.is_done, true) {
+                self.undone.set(self.undone.get() - 1);
+            }
+            if self.undone.get() == 0 {
+                reply.stop();
+            }
         }
     }
 
     fn on_fault(&mut self, at: Instant, fault: &SimFault) {
         if let SimFault::Restart(node) = fault {
-            self.work.restarted(&**self.service.borrow(), *node, at);
+            self.work.restarted(&*self.service.borrow(), *node, at);
         }
     }
 

@@ -5,7 +5,7 @@
 //! - Ping: tag 1, the incarnation that is asked (8), nonce (8).
 //! - Pong: tag 2, the incarnation that answers (8), nonce (8).
 //!
-//! An identity is node (4), incarnation (8) and generation (1 to 5: seven bits a byte, lowest
+//! An identity is node (8), incarnation (8) and generation (1 to 5: seven bits a byte, lowest
 //! first, the top bit says that more follow). A claim is an identity, how often it had refuted (2),
 //! and its state (1).
 

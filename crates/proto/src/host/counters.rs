@@ -10,7 +10,7 @@ crate::counters! {
         /// To a group that the service has not joined, and that shares its number in the network
         /// with one that is joined.
         FOREIGN_GROUP = "host_foreign_group", [messages];
-        /// Inputs of the application for a service that the host does not run.
-        INPUT_UNKNOWN_SERVICE = "host_input_unknown_service", [calls; fault];
+        /// Of the application, for a service that the host does not run, or of another protocol.
+        INPUT_UNKNOWN_SERVICE = "host_input_unknown_service", [inputs; fault];
     }
 }

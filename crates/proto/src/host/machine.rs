@@ -1,4 +1,4 @@
-//! The boundary between drivers and protocols: bytes on one side, the protocol's types on the other.
+//! The boundary between drivers and protocols: bytes on one side, a protocol's types on the other.
 //!
 //! [`Machine`] is a protocol as a driver sees it; [`Typed`] makes one of any [`Protocol`]. Nothing
 //! in a driver that uses it has a protocol for a type parameter, so such a driver is compiled once,

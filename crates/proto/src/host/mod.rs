@@ -38,7 +38,7 @@ pub struct Host {
     services: Services<Box<dyn Hosted>>,
     // Groups that a service has joined.
     groups: BTreeSet<(ServiceNumber, GroupId)>,
-    // Backlogs of which a service wants to hear once they are below so many bytes.
+    // Backlogs of which a service wants to hear, each with the mark, in bytes.
     drains: BTreeMap<(NodeId, ServicePlace), usize>,
     // By the last call of a handler: the services that were called, with what they counted.
     called: Vec<(ServiceNumber, Counters)>,

@@ -18,7 +18,7 @@ enum Bug {
     Untold(ServiceNumber),
 }
 
-/// Tampers with one event or message of so many.
+/// Tampers with one event or message in [`EVERY`].
 struct Confused {
     bug: Bug,
     seen: u32,
@@ -76,12 +76,12 @@ fn verdict(seed: u64, bug: Option<Bug>) -> Result<(), String> {
 fn what_confuses_services_is_noticed() {
     seeds::catch_all(
         [
-            (Bug::WrongMachine, "C1"),
-            (Bug::ForeignView, "V"),
-            (Bug::Untold(ORDERS), "V"),
-            (Bug::Untold(AUDIT), "V"),
-            (Bug::Untold(STOCK), "outcome"),
-            (Bug::Untold(PRICES), "accounting"),
+            (Bug::WrongMachine, "V1 exclusion"),
+            (Bug::ForeignView, "C10 primary"),
+            (Bug::Untold(ORDERS), "D3 direct outcome"),
+            (Bug::Untold(AUDIT), "D3 direct outcome"),
+            (Bug::Untold(STOCK), "D6 outcome"),
+            (Bug::Untold(PRICES), "integrity"),
         ],
         verdict,
     );

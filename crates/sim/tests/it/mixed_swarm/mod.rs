@@ -141,6 +141,9 @@ impl Scenario {
             let is_lost = group.judge_end(&of.nodes(&sim), &of.observer.0);
             lost += u64::from(is_lost.map_err(|what| format!("{what} in {name}"))?);
         }
+        if lost > 0 && self.is_harmless() {
+            return Err(format!("{lost} groups without a primary although nothing went wrong"));
+        }
         for node in (0..self.stock.nodes).map(NodeId::from).filter(|&node| sim.is_alive(node)) {
             let missing = prices.nodes(&sim).node(node).packets_missing();
             prices.observer.check_accounts(sim.now(), node, missing);
@@ -181,6 +184,15 @@ impl Scenario {
             packets: prices.observer.delivered,
             lost,
             events: sim.events_handled(),
+        })
+    }
+
+    /// True if the links alone have faults.
+    fn is_harmless(&self) -> bool {
+        let mut acts = self.stock.acts.iter().map(|(_, act)| act);
+        acts.all(|act| match act {
+            overlay_swarm::Act::Fault(fault) => matches!(fault, Fault::Link { .. } | Fault::Heal),
+            overlay_swarm::Act::Command(..) => true,
         })
     }
 

@@ -231,7 +231,7 @@ impl Swarm for Scenario {
     }
 }
 
-/// Draws the knobs of members of a group of so many nodes.
+/// Draws the knobs of the members of a group.
 pub fn draw_config(rng: &mut Rng, nodes: u32, baseline: Baseline) -> Config {
     let on = |rng: &mut Rng| rng.chance(0.5);
     let millis = |rng: &mut Rng, most| Duration::from_millis(1 + u64::from(rng.below(most)));
