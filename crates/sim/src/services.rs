@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use paceline_proto::core::{Counters, GroupId, Instant, Lane, NodeId, Protocol, ServiceNumber};
 use paceline_proto::host::{self, Host, HostInput, Mailbox, Message, Typed};
@@ -157,7 +158,7 @@ impl<P: Protocol + 'static, O: Observer<P>> OfService<P, O> {
         while let Some((submitter, wanted)) = self.unsubmitted.pop_front() {
             if submitter != node {
                 // That node's calls are over: it crashed, or a command takes this way as well.
-                reply.command(std::time::Duration::ZERO, submitter, command(wanted));
+                reply.command(Duration::ZERO, submitter, command(wanted));
             } else if reply.submit.is_none() {
                 reply.submit(command(wanted));
             } else {

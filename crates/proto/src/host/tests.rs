@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::core::{
-    CounterId, DecodeError, Outbox, Payload, Rng, Wire, decode_exact, encode_to_bytes,
+    CounterId, DecodeError, Outbox, Payload, Rng, ViewId, Wire, decode_exact, encode_to_bytes,
 };
 
 const A: ServiceNumber = ServiceNumber(7);
@@ -71,6 +71,10 @@ impl Protocol for Echo {
         self.heard.push(format!("{from} {:?}", message.0.len()));
         cx.deliver(format!("{from}: {} B", message.0.len()));
         cx.send(from, Lane::Stream, message);
+    }
+
+    fn handle_view(&mut self, cx: &mut Context<'_, Self>, view: &Arc<View>) {
+        cx.deliver(format!("view {}", view.id().0));
     }
 
     fn handle_timer(&mut self, cx: &mut Context<'_, Self>, timer: u8) {
@@ -236,6 +240,18 @@ fn a_timer_fires_at_the_service_that_armed_it() {
         bench.call(|host, cx| host.handle_timer(cx, timer));
         assert_eq!(bench.told(), [(service, format!("timer {}", armed.unwrap()))]);
     }
+}
+
+#[test]
+fn a_view_is_for_one_service_or_for_all() {
+    let mut bench = Bench::started();
+    bench.told();
+    let view = |id| Arc::new(View::new(ViewId(id), []));
+    let of_one = Command { service: A, input: HostInput::View(view(4)) };
+    bench.call(|host, cx| host.handle_command(cx, of_one));
+    assert_eq!(bench.told(), [(A, "view 4".to_owned())]);
+    bench.call(|host, cx| host.handle_view(cx, &view(5)));
+    assert_eq!(bench.told(), [(B, "view 5".to_owned()), (A, "view 5".to_owned())]);
 }
 
 #[test]

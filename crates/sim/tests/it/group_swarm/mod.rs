@@ -14,7 +14,7 @@ use paceline_check::checkers::offered::Phase;
 use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm};
 use paceline_proto::core::{
-    Instant, Lane, LinkFaults, Loss, Member, MembershipCommand, NodeId, Payload, Rng, View, ViewId,
+    Instant, Lane, LinkFaults, Loss, Member, MembershipCommand, NodeId, Payload, Rng, View,
 };
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 use paceline_proto::{chain, detector};
