@@ -9,7 +9,7 @@ use paceline_check::checkers::overlay::{OverlayLedger, Terms};
 use paceline_check::checkers::timely::TimelyLedger;
 use paceline_check::checkers::zave::RingChecker;
 use paceline_check::swarm::Options;
-use paceline_proto::core::{GroupId, NodeId, Payload, Rng, ServiceNumber};
+use paceline_proto::core::{NodeId, Rng, ServiceNumber};
 use paceline_proto::group::Group;
 use paceline_proto::host::{self, Host};
 use paceline_proto::overlay::Overlay;
@@ -215,15 +215,9 @@ impl Scenario {
                 overlay_swarm::Act::Fault(fault) => sim.fault_at(*when, fault),
             }
         }
-        let mut rng = Rng::new(self.seed, 0x3055);
-        for number in 0..self.packets {
-            // Each packet has bytes of its own.
-            let mut bytes = vec![number as u8; 4 + rng.below(200) as usize];
-            bytes[..4].copy_from_slice(&number.to_be_bytes());
-            let (payload, ticket) = (Payload::from(bytes), u64::from(number) + 1);
-            let command = slingshot::Command::Multicast { group: GroupId(0), payload, ticket };
-            let when = at(BEGIN + u64::from(rng.below((FAULTS - BEGIN) as u32)));
-            let node = NodeId::from(rng.below(self.stock.nodes));
+        let within = BEGIN as u32..FAULTS as u32;
+        let packets = timely_swarm::packets(self.seed, self.packets, self.stock.nodes, within);
+        for (when, node, command) in packets {
             sim.command_at(when, node, host::Command::new(PRICES, command));
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod faulty;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,15 +166,8 @@ impl Scenario {
         config.faults = FaultSupport::Any;
         let members = shared.clone();
         let mut sim = Sim::new(config, Arc::new(shared), |_| make(&members));
-        let mut rng = Rng::new(self.seed, 0x3055);
-        for number in 0..self.packets {
-            // Each packet has bytes of its own.
-            let mut bytes = vec![number as u8; 4 + rng.below(200) as usize];
-            bytes[..4].copy_from_slice(&number.to_be_bytes());
-            let ticket = u64::from(number) + 1;
-            let payload = Payload::from(bytes);
-            let command = Command::Multicast { group: GroupId(0), payload, ticket };
-            sim.command_at(at(rng.below(FAULTS_MS)), NodeId::from(rng.below(nodes)), command);
+        for (when, node, command) in packets(self.seed, self.packets, nodes, 0..FAULTS_MS) {
+            sim.command_at(when, node, command);
         }
         for (at, fault) in &self.faults {
             sim.fault_at(*at, fault.clone());
@@ -229,6 +223,24 @@ impl Swarm for Scenario {
     fn digest(outcome: &Outcome) -> Digest {
         outcome.digest
     }
+}
+
+/// Packets, each with bytes of its own, and when which node sends it, in milliseconds.
+pub fn packets(
+    seed: u64,
+    count: u32,
+    nodes: u32,
+    within: Range<u32>,
+) -> impl Iterator<Item = (Instant, NodeId, Command)> {
+    let mut rng = Rng::new(seed, 0x3055);
+    (0..count).map(move |number| {
+        let mut bytes = vec![number as u8; 4 + rng.below(200) as usize];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        let (payload, ticket) = (Payload::from(bytes), u64::from(number) + 1);
+        let command = Command::Multicast { group: GroupId(0), payload, ticket };
+        let when = at(within.start + rng.below(within.end - within.start));
+        (when, NodeId::from(rng.below(nodes)), command)
+    })
 }
 
 /// Draws the knobs of the members of a group.
