@@ -74,7 +74,7 @@ async fn walk(shop: &[Branch]) -> Result<u64> {
     let ring = Graph::from_edges(90, (0..90).map(|vertex| (vertex, (vertex + 1) % 90)))?;
     let owners = (0..90).map(|vertex| vertex % servers.len() as u16).collect();
     let graph = SharedGraph { graph: Arc::new(ring), weights: None, owners };
-    client.supply(&graph, true, Duration::from_secs(60)).await?;
+    client.replace_graph(&graph, Duration::from_secs(60)).await?;
     let (kind, length, trail) = (Kind::Uniform, Length::Steps(20), Trail::Vertices);
     let (id, sources, in_flight_max) = (JobId(0), Sources::Range(0..90), usize::MAX);
     let job = Job { id, seed: 1, kind, length, sources, walks: 1, trail, first: 0, in_flight_max };

@@ -80,7 +80,7 @@
 //! let walks = host.walks("visits").connect(["127.0.0.1:7001", "127.0.0.1:7002"]).await?;
 //! let graph = Arc::new(Graph::from_edges(3, [(0, 1), (1, 2), (2, 0), (2, 1)])?);
 //! let graph = SharedGraph { graph, weights: None, owners: vec![0, 1, 0] };
-//! walks.supply(&graph, false, Duration::from_secs(60)).await?;
+//! walks.supply(&graph, Duration::from_secs(60)).await?;
 //! let mut walking = walks.run(Job {
 //!     id: JobId(0),
 //!     seed: 1,

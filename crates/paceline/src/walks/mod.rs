@@ -97,13 +97,30 @@ impl Walks {
     /// client lives, a server that restarts gets its part again.
     ///
     /// # Errors
-    /// If the servers have another graph and replacing it is not allowed; if one does not take its
-    /// part, or they get no further with it for `within`.
-    pub async fn supply(
+    /// If a server has another graph ([`WalksError::OtherGraph`]), of another client or divided among
+    /// other servers; if one does not take its part, or they get no further with it for `within`.
+    pub async fn supply(&self, graph: &SharedGraph, within: Duration) -> Result<(), WalksError> {
+        self.give(graph, within, false).await
+    }
+
+    /// The same, in the place of any other graph that the servers have: walks of other clients over
+    /// that one end.
+    ///
+    /// # Errors
+    /// If a server does not take its part, or they get no further with it for `within`.
+    pub async fn replace_graph(
         &self,
         graph: &SharedGraph,
-        replaces: bool,
         within: Duration,
+    ) -> Result<(), WalksError> {
+        self.give(graph, within, true).await
+    }
+
+    async fn give(
+        &self,
+        graph: &SharedGraph,
+        within: Duration,
+        replaces: bool,
     ) -> Result<(), WalksError> {
         let servers: Vec<NodeId> = self.shared.servers.iter().map(|server| server.node).collect();
         let id = name_of(graph, &servers, self.shared.pass.as_ref());

@@ -165,7 +165,7 @@ impl Hostile {
 async fn all_three() -> (WalkServer, Walks, Hostile) {
     let server = server().await;
     let client = client(&server).await;
-    client.supply(&graph(), false, SOON).await.unwrap();
+    client.supply(&graph(), SOON).await.unwrap();
     let hostile = Hostile::start(&server).await;
     (server, client, hostile)
 }

@@ -97,7 +97,7 @@ async fn walks_between_servers_take_the_paths_that_they_take_in_memory() {
     for is_weighted in [false, true] {
         let shared = graph(2000, 3, is_weighted);
         // The second graph takes the place of the first.
-        walks.supply(&shared, true, SOON).await.unwrap();
+        walks.replace_graph(&shared, SOON).await.unwrap();
         assert_eq!(walks.supplied(), 2000 * 3);
         let kind = if is_weighted { Kind::Weighted } else { Kind::Uniform };
         let job = Job { kind, ..job(2000, 10) };
@@ -112,13 +112,13 @@ async fn a_second_client_uses_the_graph_that_is_there_and_may_not_take_another_o
     let servers = servers(2).await;
     let (first, second) = (client(&servers).await, client(&servers).await);
     let shared = graph(300, 2, false);
-    first.supply(&shared, false, SOON).await.unwrap();
-    second.supply(&shared, false, SOON).await.unwrap();
+    first.supply(&shared, SOON).await.unwrap();
+    second.supply(&shared, SOON).await.unwrap();
     let (one, other) = (first.run(job(300, 5)).unwrap(), second.run(job(300, 7)).unwrap());
     let (one, other) = tokio::join!(all(one, 1500), all(other, 2100));
     assert_eq!((one.len(), other.len()), (1500, 2100));
     let third = client(&servers).await;
-    let refused = third.supply(&graph(301, 2, false), false, SOON).await.unwrap_err();
+    let refused = third.supply(&graph(301, 2, false), SOON).await.unwrap_err();
     assert!(matches!(refused, WalksError::OtherGraph(_)), "{refused}");
     assert!(refused.to_string().contains("replacing"), "{refused}");
     // The refusal has no effect on the other clients.
@@ -130,11 +130,15 @@ async fn walks_whose_graph_another_client_replaces_fail_and_say_so() {
     for replaces in [false, true] {
         let servers = servers(2).await;
         let (first, second) = (client(&servers).await, client(&servers).await);
-        first.supply(&graph(300, 2, false), replaces, SOON).await.unwrap();
+        let shared = graph(300, 2, false);
+        match replaces {
+            true => first.replace_graph(&shared, SOON).await.unwrap(),
+            false => first.supply(&shared, SOON).await.unwrap(),
+        }
         let mut walking = first.run(job(300, 1_000_000)).unwrap();
         assert!(matches!(walking.next().await, Ok(Some(Walked::Done(_)))));
         let other = graph(301, 2, false);
-        second.supply(&other, true, SOON).await.unwrap();
+        second.replace_graph(&other, SOON).await.unwrap();
         let lost = loop {
             match tokio::time::timeout(SOON, walking.next()).await.expect("it ends") {
                 Ok(Some(_)) => {}
@@ -157,7 +161,7 @@ async fn a_server_that_takes_no_part_is_not_waited_for_for_ever() {
     let walks = client(&servers).await;
     servers[1].stop().await;
     let within = Duration::from_millis(500);
-    let late = walks.supply(&graph(3000, 2, false), false, within).await.unwrap_err();
+    let late = walks.supply(&graph(3000, 2, false), within).await.unwrap_err();
     assert!(matches!(late, WalksError::SupplyTime(_)), "{late}");
     assert!(late.to_string().contains("no progress"), "{late}");
     assert_eq!(walks.supplied(), 3000, "the other one has its part");
@@ -168,7 +172,7 @@ async fn a_server_that_is_killed_and_started_again_loses_no_walk() {
     let mut servers = servers(3).await;
     let walks = client(&servers).await;
     let shared = graph(1000, 3, false);
-    walks.supply(&shared, false, SOON).await.unwrap();
+    walks.supply(&shared, SOON).await.unwrap();
     let job = job(1000, 200);
     let mut walking = walks.run(job.clone()).unwrap();
     let mut told = 0;
@@ -195,7 +199,7 @@ async fn rows_change_and_vertices_move_while_walks_pass() {
     let servers = servers(3).await;
     let walks = client(&servers).await;
     let shared = graph(500, 3, true);
-    walks.supply(&shared, false, SOON).await.unwrap();
+    walks.supply(&shared, SOON).await.unwrap();
     let walking = walks.run(Job { trail: Trail::Versions, ..job(500, 100) }).unwrap();
     let walking = tokio::spawn(all(walking, 50_000));
     let mut rng = Rng::new(1, 1);
@@ -249,9 +253,9 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     assert!(refused(job(5, 1)).await.contains("no servers have been given a graph"));
     let shared = graph(300, 1, false);
     let odd = SharedGraph { owners: vec![0; 5], ..shared.clone() };
-    let odd = walks.supply(&odd, false, SOON).await.unwrap_err();
+    let odd = walks.supply(&odd, SOON).await.unwrap_err();
     assert!(odd.to_string().contains("a graph of 300 vertices with a partition of 5"), "{odd}");
-    walks.supply(&shared, false, SOON).await.unwrap();
+    walks.supply(&shared, SOON).await.unwrap();
     assert!(refused(job(300, 0)).await.contains("no walks are asked for"));
     assert!(refused(job(301, 1)).await.contains("source 300 is not a vertex"));
     let kind = Kind::Metapath(Arc::from([1]));
@@ -267,7 +271,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
 async fn walks_that_nobody_reads_any_more_are_given_up() {
     let servers = servers(2).await;
     let walks = client(&servers).await;
-    walks.supply(&graph(300, 2, false), false, SOON).await.unwrap();
+    walks.supply(&graph(300, 2, false), SOON).await.unwrap();
     let mut walking = walks.run(job(300, 100_000)).unwrap();
     assert!(walking.next().await.unwrap().is_some());
     drop(walking);

@@ -234,7 +234,13 @@ impl ServersArgs {
         }
         ui.note(&format!("{} servers reply; each receives its part", servers.len()));
         let all = graph.owners.len() as u64 * servers.len() as u64;
-        let supplied = shown(walks.supply(graph, self.replace, within), &walks, all, ui).await;
+        let supply = async {
+            match self.replace {
+                true => walks.replace_graph(graph, within).await,
+                false => walks.supply(graph, within).await,
+            }
+        };
+        let supplied = shown(supply, &walks, all, ui).await;
         let Some(supplied) = supplied else {
             walks.stop().await;
             return Ok(None);

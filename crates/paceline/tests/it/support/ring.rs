@@ -18,7 +18,7 @@ pub async fn walk(client: &Walks, servers: u32) {
     let graph = Arc::new(Graph::from_edges(VERTICES, edges).unwrap());
     let owners = (0..VERTICES).map(|vertex| (vertex % servers) as u16).collect();
     let graph = SharedGraph { graph, weights: None, owners };
-    client.supply(&graph, false, WITHIN).await.unwrap();
+    client.supply(&graph, WITHIN).await.unwrap();
     let job = Job {
         id: JobId(0),
         seed: 3,
