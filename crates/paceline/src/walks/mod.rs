@@ -97,8 +97,8 @@ impl Walks {
     /// client lives, a server that restarts gets its part again.
     ///
     /// # Errors
-    /// If a server has another graph ([`WalksError::OtherGraph`]), of another client or divided among
-    /// other servers; if one does not take its part, or they get no further with it for `within`.
+    /// If a server has another graph ([`WalksError::OtherGraph`]), or this one divided among other
+    /// servers; if one does not take its part, or they get no further with it for `within`.
     pub async fn supply(&self, graph: &SharedGraph, within: Duration) -> Result<(), WalksError> {
         self.give(graph, within, false).await
     }
