@@ -124,16 +124,9 @@ impl Scenario {
         let mut all = (groups, (stock, prices));
 
         sim.run_until(at(FAULTS + HEAL), &mut all);
-        let ((orders, audit), (stock, prices)) = &mut all;
         // A checker that found something has ended the run: the others have nothing to say then.
-        for (of, name) in [(&*orders, "orders"), (&*audit, "audit")] {
-            if let Some(violation) = of.observer.0.violation() {
-                return Err(format!("{violation} in {name}"));
-            }
-        }
-        judge_packets(prices)?;
-        overlay_swarm::judge(&stock.observer.0)?;
-
+        judge(&all)?;
+        let ((orders, audit), (stock, prices)) = &mut all;
         let mut lost = 0;
         for (of, group, name) in
             [(&*orders, &self.orders, "orders"), (&*audit, &self.audit, "audit")]
@@ -148,12 +141,12 @@ impl Scenario {
             let missing = prices.nodes(&sim).node(node).packets_missing();
             prices.observer.check_accounts(sim.now(), node, missing);
         }
-        judge_packets(prices)?;
         let nodes = stock.nodes(&sim);
         stock.observer.0.0.check_quiet(&nodes, self.stock.nodes);
-        overlay_swarm::judge(&stock.observer.0)?;
+        judge(&all)?;
 
         // Now that all is quiet, every member of the table is asked.
+        let (_, (stock, _)) = &mut all;
         let keys: Vec<_> = stock.observer.0.0.keys().collect();
         stock.observer.1.end();
         for (node, command) in self.stock.last_requests(&stock.nodes(&sim), &keys)? {
@@ -161,7 +154,8 @@ impl Scenario {
             sim.command_at(at(FAULTS + HEAL + 1000), node, command);
         }
         sim.run_until(at(FAULTS + HEAL + ANSWER), &mut all);
-        let ((orders, audit), (stock, prices)) = &mut all;
+        judge(&all)?;
+        let (_, (stock, _)) = &mut all;
         let answers = std::mem::take(&mut stock.observer.1.answers);
         for (when, node, key, told) in &answers {
             let nodes = stock.nodes(&sim);
@@ -170,7 +164,8 @@ impl Scenario {
         }
         let nodes = stock.nodes(&sim);
         stock.observer.0.0.check_quiet(&nodes, self.stock.nodes);
-        overlay_swarm::judge(&stock.observer.0)?;
+        judge(&all)?;
+        let ((orders, audit), (stock, prices)) = &all;
         let unknown = sim.counters().count("host_unknown_service");
         let undecodable = sim.counters().count("host_undecodable");
         if unknown + undecodable > 0 {
@@ -178,8 +173,8 @@ impl Scenario {
         }
         Ok(Outcome {
             digest: sim.digest(),
-            deliveries: [&*orders, &*audit].map(|of| of.observer.0.deliveries()),
-            views: [&*orders, &*audit].map(|of| of.observer.0.views().count() as u64),
+            deliveries: [orders, audit].map(|of| of.observer.0.deliveries()),
+            views: [orders, audit].map(|of| of.observer.0.views().count() as u64),
             outcomes: stock.observer.0.0.outcomes().0,
             packets: prices.observer.delivered,
             lost,
@@ -223,9 +218,23 @@ impl Scenario {
     }
 }
 
-fn judge_packets(prices: &OfService<Slingshot, TimelyLedger>) -> Result<(), String> {
-    let violation = prices.observer.violation();
-    violation.map_or(Ok(()), |violation| Err(violation.to_string()))
+type Members = OfService<Group, (GroupLedger, group_swarm::Application)>;
+type Table = OfService<Overlay, ((OverlayLedger, RingChecker), overlay_swarm::Application)>;
+type Packets = OfService<Slingshot, TimelyLedger>;
+
+/// The first rule that a checker of any service has found broken.
+fn judge(
+    ((orders, audit), (stock, prices)): &((Members, Members), (Table, Packets)),
+) -> Result<(), String> {
+    for (of, name) in [(orders, "orders"), (audit, "audit")] {
+        if let Some(violation) = of.observer.0.violation() {
+            return Err(format!("{violation} in {name}"));
+        }
+    }
+    if let Some(violation) = prices.observer.violation() {
+        return Err(violation.to_string());
+    }
+    overlay_swarm::judge(&stock.observer.0)
 }
 
 /// A group of the hosts that run this table, with the commands that the faults there need.
