@@ -79,7 +79,7 @@ pub struct OfService<P: Protocol, O> {
     reply: Reply<P>,
     // Submitted while another service's command was to be handled first, each with its node.
     unsubmitted: VecDeque<(NodeId, P::Command)>,
-    // When this observer is to be woken for which nodes.
+    // Wakes that the observer requested: node, time, and the number of the request.
     wakes: BTreeSet<(NodeId, Instant, u64)>,
     wakes_asked: u64,
     counters: Counters,

@@ -15,7 +15,7 @@ const ME: NodeId = NodeId(1);
 const PEER: NodeId = NodeId(2);
 const GROUP: GroupId = GroupId(5);
 
-/// Does what it is told, and tells what happens.
+/// A protocol that carries out each command, and reports each input as an event.
 #[derive(Default)]
 struct Echo {
     heard: Vec<String>,
