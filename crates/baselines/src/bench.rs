@@ -68,6 +68,7 @@ where
             now: self.now,
             node: NodeId(0),
             incarnation: INCARNATION,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

@@ -12,7 +12,7 @@ use paceline_proto::{chain, detector, group, mircc, overlay, slingshot, walk};
 const TABLES: &[(&str, &str, &[Knob])] = &[
     ("chain", "chain::Config", chain::Config::KNOBS),
     ("group", "group::Config", group::Config::KNOBS),
-    ("group", "detector::Config", detector::Config::KNOBS),
+    ("detector", "detector::Config", detector::Config::KNOBS),
     ("overlay", "overlay::Config", overlay::Config::KNOBS),
     ("overlay", "overlay::Shape", overlay::Shape::KNOBS),
     ("slingshot", "slingshot::Config", slingshot::Config::KNOBS),

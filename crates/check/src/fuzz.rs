@@ -196,6 +196,7 @@ impl<P: Spoken> Alone<'_, P> {
             now: self.now,
             node: me.node,
             incarnation: me.incarnation,
+            host: None,
             shared: self.shared,
             rng: &mut self.rng,
             outbox: &mut outbox,

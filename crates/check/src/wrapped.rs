@@ -2,7 +2,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use paceline_proto::core::{Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View};
+use paceline_proto::core::{
+    Context, DecodeError, NodeId, Outbox, PeerState, Protocol, View, WatchNews,
+};
 use paceline_proto::host::Host;
 use paceline_sim::HostNode;
 
@@ -192,6 +194,12 @@ impl<P: Protocol + 'static> Protocol for Wrapped<P> {
     fn handle_peer(&mut self, cx: &mut Context<'_, Self>, peer: NodeId, state: PeerState) {
         if self.hears() {
             self.handle(cx, |node, cx| node.handle_peer(cx, peer, state));
+        }
+    }
+
+    fn handle_watched(&mut self, cx: &mut Context<'_, Self>, node: NodeId, news: WatchNews) {
+        if self.hears() {
+            self.handle(cx, |inner, cx| inner.handle_watched(cx, node, news));
         }
     }
 

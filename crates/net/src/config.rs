@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use paceline_proto::core::NodeId;
+use paceline_proto::detector;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
@@ -142,6 +143,7 @@ pub struct NodeConfig {
     pub(crate) hello_within: Duration,
     pub(crate) record_within: Duration,
     pub(crate) is_open: bool,
+    pub(crate) detector: detector::Config,
 }
 
 impl NodeConfig {
@@ -166,6 +168,7 @@ impl NodeConfig {
             hello_within: Duration::from_secs(5),
             record_within: Duration::from_secs(10),
             is_open: false,
+            detector: detector::Config::new(),
         }
     }
 
@@ -192,6 +195,13 @@ impl NodeConfig {
     /// of a busy machine costs rate as well.
     pub fn with_stream_delay(mut self, delay: Duration) -> Self {
         self.stream_delay = delay;
+        self
+    }
+
+    /// The failure detector, which watches hosts for all services. `config` is what
+    /// [`Config::build`](detector::Config::build) returned. Default: that of a local network.
+    pub fn with_detector(mut self, config: detector::Config) -> Self {
+        self.detector = config;
         self
     }
 

@@ -69,7 +69,7 @@ pub struct Stats {
     pub held: Held,
     /// The protocol's counters and the driver's. The driver's begin with `record_`, `stream_`,
     /// `datagram_`, `accept_`, `peer_`, `proof_`, `send_`, `event_`, `memory_`, `group_`,
-    /// `multicast_`, `emulated_` or `faces_`.
+    /// `multicast_`, `emulated_`, `faces_`, `host_` or `detector_`.
     pub counters: Counters,
 }
 

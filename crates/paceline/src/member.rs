@@ -67,7 +67,8 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         &self.node
     }
 
-    /// Ends this member; the others detect a crash, unless it has left before. If it is the last
+    /// Ends this member, without leaving. The others go on without it: they are told if the host
+    /// runs on, and else detect a crash. What it sent last may be lost. If it is the last
     /// service of a host that has no other handle, the host stops: it sends its backlog, for a
     /// bounded time. Else the backlog leaves while the host runs.
     pub async fn stop(&self) {

@@ -215,8 +215,10 @@ impl<H: HostNode, P: Protocol + 'static, O: Observer<P>> Observer<H> for OfServi
                     show(Input::Message { from: *from, message: &message });
                 }
             }
-            Input::Timer(timer) if protocol.host().number(timer.service) == Some(self.service) => {
-                if let Some(&timer) = machine.timer(timer.slot) {
+            Input::Timer(host::Timer::Service { service, slot })
+                if protocol.host().number(*service) == Some(self.service) =>
+            {
+                if let Some(&timer) = machine.timer(*slot) {
                     show(Input::Timer(timer));
                 }
             }

@@ -531,6 +531,7 @@ impl<'a, P: Protocol> Sim<'a, P> {
             now: self.now,
             node,
             incarnation: incarnation(self.config.seed, node, slot.starts),
+            host: None,
             shared: &*self.shared,
             rng: &mut slot.rng,
             outbox: &mut self.outbox,

@@ -8,14 +8,14 @@ use paceline_proto::group::{Ballot, Contact, Cut, Direct, Message, Proposal, Rec
 use super::{Draw, Source};
 
 fn contact(source: &mut Source<'_>) -> Contact {
-    Contact { member: source.member(), token: source.word(), address: Bytes::new() }
+    Contact { member: source.member(), host: 0, token: source.word(), address: Bytes::new() }
 }
 
 fn contacts(source: &mut Source<'_>) -> Vec<Contact> {
     let mut contacts: Vec<Contact> = match source.flag() {
         // All that there are, and perhaps others.
         true => {
-            let contact = |&member| Contact { member, token: 0, address: Bytes::new() };
+            let contact = |&member| Contact { member, host: 0, token: 0, address: Bytes::new() };
             source.known.members.iter().map(contact).collect()
         }
         false => Vec::new(),

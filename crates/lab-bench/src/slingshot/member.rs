@@ -168,6 +168,7 @@ impl Member {
             now: self.now,
             node: ME,
             incarnation: 7,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

@@ -17,6 +17,7 @@ use paceline_lab::reproduce::Reproduction;
 use paceline_lab::scenario::{Fault, Scenario};
 use paceline_lab::world::{Answer, Parts, Service, Start, Workload, answer};
 use paceline_proto::core::{Instant, MembershipCommand, NodeId, Protocol};
+use paceline_proto::detector;
 use paceline_proto::group::{Command, Config, Event, Group};
 use paceline_sim::Codec;
 
@@ -69,6 +70,10 @@ fn absentees(scenario: &Scenario) -> Attendance {
 impl Workload for GroupScenario {
     fn codec(&self) -> Codec {
         self.broadcast.codec()
+    }
+
+    fn detector(&self) -> Option<detector::Config> {
+        Some(self.shared.detector().clone())
     }
 
     fn is_ready(&self, node: NodeId) -> bool {

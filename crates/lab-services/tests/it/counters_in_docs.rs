@@ -7,8 +7,9 @@ use paceline_proto::core::CounterSet;
 
 /// The pages, each with the sets that it lists.
 const PAGES: &[(&str, &[&str])] = &[
-    ("chain", &["chain", "net", "sim", "host"]),
-    ("group", &["group", "detector"]),
+    ("chain", &["chain", "net", "sim"]),
+    ("group", &["group"]),
+    ("detector", &["detector", "host"]),
     ("overlay", &["overlay"]),
     ("slingshot", &["slingshot", "srm", "nak", "ack", "gossip"]),
     ("mircc", &["mircc"]),

@@ -135,7 +135,7 @@ async fn serve(
     sockets: Sockets,
     orders: &mut mpsc::UnboundedReceiver<String>,
 ) -> Result<(), LabError> {
-    let bound = bind(scenario, id, seed, &sockets)?;
+    let bound = bind(&hosting, scenario, id, seed, &sockets)?;
     report(&FromChild::Bound { address: bound.local_addr() });
 
     let Some(ToChild::Start { roster }) = next_order(orders).await? else { return Ok(()) };

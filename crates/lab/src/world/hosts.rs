@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
 
 use paceline_proto::core::{Instant, NodeId, Protocol, ServiceNumber, View};
+use paceline_proto::detector;
 use paceline_proto::host::{Command, HEAD_BYTES_MAX, Host, HostInput};
 use paceline_sim::{Codec, Fault as SimFault, Observer, OfService, Sim, SimConfig};
 
@@ -156,7 +157,7 @@ pub fn simulate_hosts(
     trial: &Trial<'_>,
 ) -> Result<RunResult, LabError> {
     let started = WallClock::now();
-    let outcome = traced(trial, &mut (), |trace| run(&mut services, trial, trace))?;
+    let outcome = traced(trial, &mut (), |trace| run(&mut services, trial, trace))??;
     let mut whole = RunResult {
         events: outcome.events,
         digest: outcome.digest.clone(),
@@ -209,14 +210,35 @@ fn run(
     services: &mut [Box<dyn HostedService + '_>],
     trial: &Trial<'_>,
     trace: &mut dyn Observer<Host>,
-) -> Outcome {
+) -> Result<Outcome, LabError> {
+    let detector = detector(services)?;
     let undone = Rc::new(Cell::new(services.len()));
     services.iter_mut().for_each(|service| service.count_out_of(&undone));
     let installers: Vec<_> = services.iter().map(|service| service.installer()).collect();
-    let make = move |node| installers.iter().fold(Host::new(), |host, add| add(host, node));
+    let make = move |node| {
+        installers.iter().fold(Host::new(detector.clone()), |host, add| add(host, node))
+    };
     let mut simulated =
         Hosts { sim: Sim::new(config(services, trial), Arc::new(()), make), services, trace };
-    drive(&mut simulated, trial)
+    Ok(drive(&mut simulated, trial))
+}
+
+/// The configuration of the failure detector that the services of a host share.
+fn detector(services: &[Box<dyn HostedService + '_>]) -> Result<detector::Config, LabError> {
+    let mut wanted = services.iter().filter_map(|service| {
+        let detector = service.workload().detector()?;
+        Some((service, detector))
+    });
+    let Some((_, first)) = wanted.next() else { return Ok(detector::Config::default()) };
+    match wanted.find_map(|(service, other)| (other != first).then_some(service)) {
+        None => Ok(first),
+        Some(other) => {
+            let problem = "a host has one failure detector, which another [[service]] configures \
+                           otherwise";
+            let expected = "`probe_every`, `probe_trip` and `suspect_for` alike in all services";
+            Err(other.scenario().protocol().error("kind", problem, expected))
+        }
+    }
 }
 
 fn config(services: &[Box<dyn HostedService + '_>], trial: &Trial<'_>) -> SimConfig {

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use paceline_net::Hosted;
 use paceline_proto::core::{Counters, Instant, NodeId, Protocol, View};
+use paceline_proto::detector;
 use paceline_sim::{Codec, Wires};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,6 +52,12 @@ pub trait Workload: Send {
     /// Which nodes are linked in the simulator, where not all are; the protocol then paces its
     /// links by itself, and `[topology]` says only what else happens on them.
     fn wires(&self) -> Option<Arc<Wires>> {
+        None
+    }
+
+    /// How the failure detector of a host of this service is configured, if the service needs one
+    /// and the host runs it.
+    fn detector(&self) -> Option<detector::Config> {
         None
     }
 

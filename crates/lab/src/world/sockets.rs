@@ -114,7 +114,7 @@ fn start_nodes(
 ) -> Result<Vec<Started>, LabError> {
     let mut bound = Vec::new();
     for id in (0..scenario.topology.nodes).map(NodeId::from) {
-        bound.push(bind(scenario, id, seed, &Sockets::default())?);
+        bound.push(bind(hosting, scenario, id, seed, &Sockets::default())?);
     }
     let roster = (0..).map(NodeId).zip(bound.iter().map(Bound::local_addr));
     let roster = Roster::new(roster).map_err(|error| LabError::Run(error.to_string()))?;
@@ -148,6 +148,7 @@ impl Default for Sockets {
 
 /// Binds a node's sockets.
 pub(super) fn bind(
+    hosting: &Hosting,
     scenario: &Scenario,
     id: NodeId,
     seed: u64,
@@ -157,6 +158,9 @@ pub(super) fn bind(
         .with_seed(seed ^ id.0 << 32)
         .with_datagram_bytes_max(scenario.topology.datagram_bytes_max)
         .with_socket_buffer_bytes(sockets.buffer_bytes);
+    if let Some(detector) = lock(&hosting.service).detector() {
+        config = config.with_detector(detector);
+    }
     if let Some(port) = sockets.multicast_port {
         config = config.with_multicast(Multicast::native(port));
     }

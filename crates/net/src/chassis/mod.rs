@@ -47,6 +47,10 @@ pub(crate) trait Drive: Send {
     /// The largest message, in bytes, that a datagram carries.
     fn datagram_bytes_max(&self) -> usize;
 
+    /// The incarnation by which the failure detectors of other hosts know this one, if the driver
+    /// has a detector.
+    fn host(&self) -> Option<u64>;
+
     /// Carries out the requests of a service's last call. Calls no handler.
     fn carry_out(&mut self, service: (ServicePlace, ServiceNumber), machine: &mut dyn Machine);
 
@@ -58,7 +62,8 @@ pub(crate) trait Drive: Send {
         let now = self.chassis().now;
         let Some((mut machine, number)) = self.chassis().services.take(service) else { return };
         let datagram_bytes_max = self.datagram_bytes_max();
-        machine.call(&Io { now, backlog: self.backlog(), datagram_bytes_max }, call);
+        let (host, backlog) = (self.host(), self.backlog());
+        machine.call(&Io { now, host, backlog, datagram_bytes_max }, call);
         self.carry_out((service, number), &mut *machine);
         self.chassis().services.put(service, machine);
     }

@@ -51,7 +51,7 @@ pub(super) enum Content<'a> {
 /// Whose a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The node's own: Hello, Who, Taken.
+    /// The node's own: Hello, Who, Taken, and messages of the failure detector.
     Node,
     /// A message of this service.
     Service(ServicePlace),
@@ -351,6 +351,7 @@ impl Driver {
             return Err(Refusal::UnknownService);
         }
         let whose = match header.kind {
+            Kind::Message if header.service == ServiceNumber::NODE => Whose::Node,
             Kind::Message | Kind::Group => {
                 let service = self.chassis.services.find(header.service);
                 service.map_or(Whose::Unknown, Whose::Service)
@@ -440,10 +441,9 @@ impl Driver {
         }
         let now = self.chassis.now;
         self.peers.at(place).heard_at = now;
-        let Whose::Service(service) = whose else {
-            return Err(Refusal::UnknownService);
-        };
-        if header.kind == Kind::Group {
+        if header.kind == Kind::Group
+            && let Whose::Service(service) = whose
+        {
             let group = take_u32(&mut body).map_err(|_| Refusal::Malformed)?;
             if !self.groups.contains(&(service, GroupId(group))) {
                 self.chassis.counters.add(counters::GROUP_NOT_JOINED, 1);
@@ -454,7 +454,11 @@ impl Driver {
             self.chassis.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
             return Ok(());
         }
-        self.take_body(service, header.sender, body)
+        match whose {
+            Whose::Service(service) => self.take_body(service, header.sender, body),
+            Whose::Node => self.receive_detector(header.sender, body),
+            Whose::Unknown => Err(Refusal::UnknownService),
+        }
     }
 
     /// Answers a peer's Who with a Hello, at its proven address. If it has none, the Hello goes to

@@ -14,6 +14,7 @@ mod proofs;
 mod strangers;
 mod streams;
 mod verification;
+mod watch;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{Backlog, GroupId, Instant, NodeId, PeerState};
-use paceline_proto::host::{Call, Machine, ServicePlace};
+use paceline_proto::core::{Backlog, GroupId, Instant, Member, NodeId, PeerState, mix};
+use paceline_proto::host::{Call, HostDetector, Machine, ServicePlace};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -87,14 +88,15 @@ enum Deadline {
     Seek,
     /// Open proofs of addresses are due for a look.
     Proofs,
+    /// Something of the failure detector is due.
+    Detector,
     /// The end of a graceful stop.
     Stop,
 }
 
-/// The services learn something about a peer.
+/// Services learn something about a peer.
 struct Notice {
-    node: NodeId,
-    state: PeerState,
+    call: Call,
     /// `None` for all.
     to: Option<Vec<ServicePlace>>,
 }
@@ -102,7 +104,7 @@ struct Notice {
 impl Notice {
     /// For all services.
     fn all(node: NodeId, state: PeerState) -> Notice {
-        Notice { node, state, to: None }
+        Notice { call: Call::Peer(node, state), to: None }
     }
 }
 
@@ -150,6 +152,9 @@ pub(crate) struct Driver {
     // Allocated room for the next records that are held back.
     held: BytesMut,
     notices: Vec<Notice>,
+    detector: HostDetector,
+    // When it is polled next.
+    detector_wakes: Instant,
     // Addresses at which nodes are sought whose ids are not known yet.
     sought: Vec<Sought>,
     // Nonces of other nodes that this node has repeated: a refusal must carry one of them.
@@ -219,6 +224,8 @@ impl Driver {
             Source::Datagrams,
             Source::Multicast,
         ]);
+        let me = Member { node: config.node, incarnation: session.incarnation() };
+        let detector = HostDetector::new(config.detector.clone(), me, mix(seed));
         let mut driver = Driver {
             hello: streams::hello_record(&header, &session),
             header,
@@ -243,6 +250,8 @@ impl Driver {
             deadlines: Deadlines::new(),
             held: BytesMut::new(),
             notices: Vec::new(),
+            detector,
+            detector_wakes: Instant::MAX,
             sought: Vec::new(),
             echoed: VecDeque::new(),
             put_off: Vec::new(),
@@ -353,6 +362,7 @@ impl Driver {
                 Deadline::Accept => self.chassis.again.push(Source::Listener),
                 Deadline::Seek => self.ask_sought(),
                 Deadline::Proofs => self.look_at_proofs(),
+                Deadline::Detector => self.poll_detector(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
@@ -366,14 +376,12 @@ impl Driver {
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.flush_batch);
         for _ in 0..FLUSH_ROUNDS_MAX {
-            for Notice { node, state, to } in std::mem::take(&mut self.notices) {
+            for Notice { call, to } in std::mem::take(&mut self.notices) {
                 match to {
                     Some(services) => {
-                        for service in services {
-                            self.handle(service, Call::Peer(node, state));
-                        }
+                        services.into_iter().for_each(|service| self.handle(service, call));
                     }
-                    None => self.handle_all(Call::Peer(node, state)),
+                    None => self.handle_all(call),
                 }
             }
             self.peers.take_flushes(&mut batch);
@@ -402,7 +410,12 @@ impl Drive for Driver {
         self.config.datagram_message_bytes_max()
     }
 
+    fn host(&self) -> Option<u64> {
+        Some(self.session.incarnation())
+    }
+
     fn forget(&mut self, service: (ServicePlace, ServiceNumber)) {
+        self.with_detector(|detector, now| detector.end(now, service.0));
         self.leave_groups(service);
         for sought in &mut self.sought {
             sought.services.retain(|&seeking| seeking != service.0);
@@ -433,6 +446,13 @@ impl Drive for Driver {
         }
         while let Some(peer) = machine.links().disconnects.pop() {
             self.disconnect(peer);
+        }
+        let links = machine.links();
+        if let Some(list) = links.watch.take() {
+            self.with_detector(|detector, now| detector.watch(now, (service, number), &list));
+        }
+        for node in links.probes.drain(..) {
+            self.with_detector(|detector, now| detector.probe(now, node));
         }
     }
 

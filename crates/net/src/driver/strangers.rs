@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use paceline_proto::core::PeerState;
-use paceline_proto::host::ServicePlace;
+use paceline_proto::host::{Call, ServicePlace};
 
 use super::datagrams::TAKEN_LATER;
 use super::peers::Proof;
@@ -64,7 +64,8 @@ impl Driver {
         let to = Some(self.sought.swap_remove(at).services);
         let peer = self.peers.at(place);
         let incarnation = peer.session.map_or(0, |(session, _)| session.incarnation());
-        self.notices.push(Notice { node: peer.node, state: PeerState::Up { incarnation }, to });
+        let call = Call::Peer(peer.node, PeerState::Up { incarnation });
+        self.notices.push(Notice { call, to });
     }
 
     /// A datagram came from a node that is not known, or that has this node's own id.

@@ -470,14 +470,20 @@ impl Drive for FaceDriver {
         self.config.datagram_bytes_max
     }
 
+    fn host(&self) -> Option<u64> {
+        None
+    }
+
     fn carry_out(&mut self, _: (ServicePlace, ServiceNumber), machine: &mut dyn Machine) {
         machine.carry_out(self);
         let links = machine.links();
         if links.is_empty() {
             return;
         }
-        let LinkRequests { memberships, drains, contacts, disconnects } = std::mem::take(links);
-        let unsupported = memberships.len() + drains.len() + contacts.len();
+        let LinkRequests { memberships, drains, contacts, disconnects, watch, probes } =
+            std::mem::take(links);
+        let watches = usize::from(watch.is_some()) + probes.len();
+        let unsupported = memberships.len() + drains.len() + contacts.len() + watches;
         if unsupported > 0 {
             self.note_unsupported(unsupported);
         }

@@ -82,15 +82,6 @@ impl GroupBuilder {
         self
     }
 
-    /// Changes the configuration of the failure detector.
-    pub fn with_detector(
-        mut self,
-        change: impl FnOnce(detector::Config) -> detector::Config,
-    ) -> GroupBuilder {
-        self.config = self.config.with_detector(change);
-        self
-    }
-
     /// Changes the configuration of the agreement on views.
     pub fn with_views(mut self, change: impl FnOnce(Config) -> Config) -> GroupBuilder {
         self.config = change(self.config);

@@ -41,15 +41,6 @@ impl MulticastBuilder {
         self
     }
 
-    /// Changes the configuration of the failure detector.
-    pub fn with_detector(
-        mut self,
-        change: impl FnOnce(detector::Config) -> detector::Config,
-    ) -> MulticastBuilder {
-        self.group = self.group.with_detector(change);
-        self
-    }
-
     /// Changes the configuration of the agreement on views.
     pub fn with_views(
         mut self,

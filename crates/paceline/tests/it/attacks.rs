@@ -78,7 +78,7 @@ async fn exchange(groups: &[Group], events: &mut [Events], round: u32) {
 
 fn contact(stranger: &Stranger) -> Contact {
     let member = Member { node: NodeId(stranger.id), incarnation: stranger.session.incarnation() };
-    Contact { member, token: 9, address: Bytes::from(stranger.addr().to_string()) }
+    Contact { member, host: 0, token: 9, address: Bytes::from(stranger.addr().to_string()) }
 }
 
 /// Messages of members that have come; questions are answered.
@@ -139,7 +139,7 @@ async fn forged_views_rounds_and_sessions_of_the_future_change_nothing() {
     }
     let members: Vec<Member> = view.members().to_vec();
     let contacts = |members: &[Member]| -> Vec<Contact> {
-        let of = |&member| Contact { member, token: 9, address: Bytes::new() };
+        let of = |&member| Contact { member, host: 0, token: 9, address: Bytes::new() };
         let mut contacts: Vec<Contact> = members.iter().map(of).collect();
         contacts.sort_by_key(|contact| contact.member.node);
         contacts
@@ -213,7 +213,7 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
     let contacts: Vec<Contact> = view
         .members()
         .iter()
-        .map(|&member| Contact { member, token: 9, address: Bytes::new() })
+        .map(|&member| Contact { member, host: 0, token: 9, address: Bytes::new() })
         .collect();
     // A node tells its session to any sender of a Who.
     let curious = Stranger::new(service(), 300);

@@ -152,7 +152,7 @@ fn with_address(body: Body, node: NodeId, address: Bytes) -> Message {
 }
 
 fn contact(node: NodeId, address: Bytes) -> group::Contact {
-    group::Contact { member: Member { node, incarnation: 7 }, token: 9, address }
+    group::Contact { member: Member { node, incarnation: 7 }, host: 0, token: 9, address }
 }
 
 fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {

@@ -13,6 +13,7 @@ mod protocol;
 mod rng;
 mod service;
 mod view;
+mod watch;
 mod wire;
 
 pub use counters::{Counter, CounterId, CounterSet, Counters};
@@ -20,12 +21,13 @@ pub use instant::Instant;
 pub use knobs::{ConfigError, Knob, Knobs};
 pub use link::{Copies, EndBuffer, LinkFaults, LinkState, Loss};
 pub use membership::{ADDRESS_BYTES_MAX, MembershipCommand};
-pub use node::{GroupId, Lane, Membership, NodeId, PeerState};
+pub use node::{GroupId, Health, Lane, Membership, NodeId, PeerState};
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, LinkRequests, Outbox, Outgoing, Protocol};
 pub use rng::{Rng, mix};
 pub use service::{ServiceNumber, hash_prefix};
 pub use view::{Member, View, ViewId};
+pub use watch::{WatchList, WatchNews, WatchedMember};
 pub use wire::{
     DecodeError, Wire, decode_exact, encode_to_bytes, split, take_u8, take_u16, take_u32, take_u64,
 };

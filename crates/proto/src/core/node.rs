@@ -73,3 +73,14 @@ pub enum PeerState {
     /// until `Up`.
     Down,
 }
+
+/// The state of a member, as a failure detector sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Health {
+    /// Answers, or no member has found otherwise yet.
+    Up,
+    /// Did not answer, neither this member nor others, and has not refuted it yet.
+    Suspect,
+    /// Did not refute in time, or left with a goodbye. It may come back up.
+    Down,
+}

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     CounterId, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng,
-    View, Wire, decode_exact,
+    View, WatchList, WatchNews, Wire, decode_exact,
 };
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
@@ -54,6 +54,9 @@ pub trait Protocol: Sized {
 
     /// The driver learned something about a peer.
     fn handle_peer(&mut self, _cx: &mut Context<'_, Self>, _peer: NodeId, _state: PeerState) {}
+
+    /// There is news of a member that this node watches ([`Context::watch`]).
+    fn handle_watched(&mut self, _cx: &mut Context<'_, Self>, _node: NodeId, _news: WatchNews) {}
 
     /// A view was installed.
     fn handle_view(&mut self, _cx: &mut Context<'_, Self>, _view: &Arc<View>) {}
@@ -121,6 +124,10 @@ pub struct LinkRequests {
     pub disconnects: Vec<NodeId>,
     /// Nodes and where they are, in a form that only drivers of sockets read.
     pub contacts: Vec<(NodeId, Bytes)>,
+    /// The members to watch from now on, if they have changed.
+    pub watch: Option<WatchList>,
+    /// Watched nodes that may be down.
+    pub probes: Vec<NodeId>,
 }
 
 impl LinkRequests {
@@ -130,6 +137,8 @@ impl LinkRequests {
             && self.drains.is_empty()
             && self.disconnects.is_empty()
             && self.contacts.is_empty()
+            && self.watch.is_none()
+            && self.probes.is_empty()
     }
 
     /// Moves all of them to the end of others.
@@ -138,6 +147,8 @@ impl LinkRequests {
         outer.drains.append(&mut self.drains);
         outer.disconnects.append(&mut self.disconnects);
         outer.contacts.append(&mut self.contacts);
+        outer.watch = self.watch.take().or(outer.watch.take());
+        outer.probes.append(&mut self.probes);
     }
 }
 
@@ -202,6 +213,9 @@ pub struct Context<'a, P: Protocol> {
     pub node: NodeId,
     /// This node's incarnation: drawn at random at each start.
     pub incarnation: u64,
+    /// The incarnation of the host that runs this node, if the host has a failure detector: then it
+    /// watches members for its services.
+    pub host: Option<u64>,
     /// Read-only data that all nodes of the run share.
     pub shared: &'a P::Shared,
     /// This node's random numbers.
@@ -287,12 +301,26 @@ impl<P: Protocol> Context<'_, P> {
             now: self.now,
             node: self.node,
             incarnation,
+            host: self.host,
             shared,
             rng: self.rng,
             outbox,
             backlog: self.backlog,
             datagram_bytes_max: self.datagram_bytes_max - head_bytes,
         }
+    }
+
+    /// Has the failure detector of the host watch these members, in place of those that this node
+    /// named before. News comes by [`Protocol::handle_watched`]. Only where there is one
+    /// ([`Context::host`]).
+    pub fn watch(&mut self, list: WatchList) {
+        self.outbox.links.watch = Some(list);
+    }
+
+    /// Has the failure detector of the host look at a watched node at once, because of a symptom
+    /// such as a broken stream.
+    pub fn probe(&mut self, node: NodeId) {
+        self.outbox.links.probes.push(node);
     }
 
     /// Closes the connection to a peer that broke the protocol.

@@ -14,9 +14,9 @@ knobs! {
     /// 0.7 s on average. Members need not agree on the knobs.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Config {
-        /// Time between two probes of this member. At least three of `probe_trip`. A probe is two
-        /// datagrams of 85 bytes with their headers, so at rest a member sends and receives 340
-        /// bytes in this time, however large the group.
+        /// Time between two probes of this host. At least three of `probe_trip`. A probe is two
+        /// datagrams of 90 bytes with their headers, so at rest a host sends and receives 360 bytes
+        /// in this time, however many hosts there are.
         probe_every / with_probe_every: Duration
             = Duration::from_millis(180), Duration::from_millis(1)..=HOUR;
         /// How long a reply may take before the member asks others to probe; they and a second

@@ -32,6 +32,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use foca::{Foca, Message, NoCustomBroadcast, State};
 
+pub use crate::core::Health;
 use crate::core::{Counters, DecodeError, Instant, Member, NodeId, Rng, mix};
 use config::{ASK_FOR, DATAGRAM_BYTES_MAX, RECALL_EVERY, STALL_MIN};
 use identity::{Dice, Identity};
@@ -41,17 +42,6 @@ use schedule::{Schedule, Task};
 use surroundings::{Question, Sink, Surroundings, Watched};
 
 pub use config::Config;
-
-/// A member's state, as the detector sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Health {
-    /// Answers, or no member has found otherwise yet.
-    Up,
-    /// Did not answer, neither this member nor others, and has not refuted it yet.
-    Suspect,
-    /// Did not refute in time, or left with a goodbye. It may come back up.
-    Down,
-}
 
 /// News of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,17 +151,18 @@ impl Detector {
         self.settle(out);
     }
 
-    /// A datagram of a detector came in from this node. An error means that it was damaged or its
-    /// sender misbehaves: nothing changed. What is well-formed and not for us is counted.
+    /// A datagram of a detector came in from this node. Returns the incarnation of the sender, if
+    /// the datagram names it. An error means that it was damaged or its sender misbehaves: nothing
+    /// changed. What is well-formed and not for us is counted.
     pub fn receive(
         &mut self,
         now: Instant,
         from: NodeId,
         bytes: &[u8],
         out: &mut Output,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<Option<u64>, DecodeError> {
         if self.has_left {
-            return Ok(());
+            return Ok(None);
         }
         self.advance(now);
         let bytes_max = DATAGRAM_BYTES_MAX;
@@ -181,11 +172,16 @@ impl Detector {
         }
         if from == self.around.me.member.node {
             out.counters.add(counters::FORGED_SOURCE, 1);
-            return Ok(());
+            return Ok(None);
         }
         let ends = Ends { from, to: self.around.me.member.node };
         let packet = Packet::decode(bytes, ends)
             .inspect_err(|_| out.counters.add(counters::MALFORMED, 1))?;
+        let sender = match &packet {
+            Packet::Gossip { header, .. } => Some(header.src.member.incarnation),
+            Packet::Pong { incarnation, .. } => Some(*incarnation),
+            Packet::Ping { .. } => None,
+        };
         match packet {
             Packet::Gossip { header, claims } => self.receive_gossip(header, claims, out),
             Packet::Ping { incarnation, nonce } => {
@@ -198,7 +194,7 @@ impl Detector {
             Packet::Pong { incarnation, nonce } => self.receive_pong(from, incarnation, nonce),
         }
         self.settle(out);
-        Ok(())
+        Ok(sender)
     }
 
     /// Advances time. The caller must call it at [`Detector::deadline`]; an earlier call does

@@ -72,6 +72,12 @@ impl Config {
         self
     }
 
+    /// The configuration of the failure detector, where the group has one of its own: in a
+    /// simulation of this group alone.
+    pub fn detector(&self) -> &detector::Config {
+        &self.detector
+    }
+
     /// The configuration of the broadcast.
     pub fn chain(&self) -> &chain::Config {
         &self.chain

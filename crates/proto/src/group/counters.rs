@@ -60,6 +60,9 @@ crate::counters! {
         FOREIGN_REPORT = "group_foreign_report", [messages];
         /// A nonce that was not asked for.
         FOREIGN_RESPONSE = "group_foreign_response", [messages];
+        /// The host of a member differs from this one in what they watch each other for; the member
+        /// is asked whether it is in the present view.
+        HOSTS_DIFFER = "group_hosts_differ", [members];
         /// A request to join at a node that is not a member.
         JOIN_ELSEWHERE = "group_join_elsewhere", [messages];
         /// An answer to an attempt that is over.
@@ -73,6 +76,9 @@ crate::counters! {
         LEFT_OUT = "group_left_out", [members];
         /// A link of this member is dead.
         LINK_DEAD = "group_link_dead", [links];
+        /// Does not say, however often it is asked, that it is in the present view, while its host
+        /// is up and differs from this one.
+        MEMBER_ABSENT = "group_member_absent", [members];
         /// The detector considers a member down.
         MEMBER_DOWN = "group_member_down", [members];
         /// The detector suspects a member.

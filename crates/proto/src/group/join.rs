@@ -9,8 +9,7 @@ use super::counters;
 use super::interface::{Event, Role};
 use super::message::{Ballot, Contact, Message, Refusal};
 use super::{Cx, Group};
-use crate::core::{Instant, Member, NodeId, View, ViewId};
-use crate::detector::Health;
+use crate::core::{Health, Instant, Member, NodeId, View, ViewId};
 
 /// The most nodes remembered as contacts for the group: the peers to ask, and members of views.
 const KNOWN_MAX: usize = 256;
@@ -89,9 +88,13 @@ impl Group {
                 // It has missed that it is in.
                 return self.tell_view(cx, member.node);
             }
-            // An earlier run of the node is still in the view: the detector sees to it. If it is
-            // well, two nodes have one id.
-            if self.health(member.node) == Some(Health::Up) {
+            // An earlier run of the node is still in the view. A host runs a service once, so that
+            // run is over if the host is the same and says so itself; else the detector sees to it.
+            // If it is well, two nodes have one id.
+            let is_same_host = contact.host != 0 && contact.host == self.contacts[rank].host;
+            if is_same_host && from == member.node {
+                self.expelled.insert(member.node);
+            } else if self.health(member.node) == Some(Health::Up) {
                 self.probe_member(cx, member.node);
                 return self.send(cx, member.node, refused(Refusal::IdInUse));
             }
@@ -494,6 +497,7 @@ impl Group {
         }
         self.claims.remove(&from);
         self.present.insert(from, cx.now);
+        self.watch.note_present(from);
         self.judge_claims(cx);
     }
 
@@ -517,6 +521,7 @@ impl Group {
     /// The node has left.
     fn go_outside(&mut self, cx: &mut Cx<'_>) {
         self.role = Role::Outside;
+        self.end_watch(cx);
         self.renew_chain(cx);
         self.give_up_direct(cx);
         (self.proposer, self.has_primary) = (None, false);

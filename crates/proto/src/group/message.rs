@@ -19,6 +19,9 @@ fields! {
     pub struct Contact {
         /// Who.
         pub member: Member,
+        /// The incarnation of the host that it is a part of, if that has a failure detector; else
+        /// 0.
+        pub host: u64,
         /// What it drew before it asked to join. Only the members that let it in know it: an
         /// [`Message::Install`] with it comes from them.
         pub token: u64,

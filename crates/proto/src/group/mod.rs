@@ -36,6 +36,7 @@ mod pair;
 mod post;
 mod propose;
 mod seen;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,9 +46,8 @@ use bytes::Bytes;
 use crate::chain::{self, Chain, RejectReason};
 use crate::core::{
     Context, Instant, Lane, Member, MembershipCommand, NodeId, Outbox, PeerState, Protocol, View,
-    ViewId, Wire,
+    ViewId, WatchNews, Wire,
 };
-use crate::detector::{self, Detector, Health};
 use crate::parts::deadline::Deadline;
 use agree::Acceptor;
 use config::REPEAT_EVERY;
@@ -55,6 +55,7 @@ use join::Joiner;
 use links::Links;
 use post::Post;
 use propose::{Installing, Promise, Proposer};
+use watch::Watch;
 
 pub use config::Config;
 pub use direct::Direct;
@@ -65,8 +66,7 @@ pub use message::{Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received
 pub struct Group {
     chain: Chain,
     inner: Outbox<Chain>,
-    detector: Option<Detector>,
-    detected: detector::Output,
+    watch: Watch,
     me: Contact,
     role: Role,
     // The driver's incarnation is used up.
@@ -134,9 +134,8 @@ impl Group {
         Group {
             chain: Chain::new(&config.chain),
             inner: Outbox::default(),
-            detector: None,
-            detected: detector::Output::default(),
-            me: Contact { member: no_member, token: 0, address: Bytes::new() },
+            watch: Watch::default(),
+            me: Contact { member: no_member, host: 0, token: 0, address: Bytes::new() },
             role: Role::Outside,
             has_begun: false,
             asked: Vec::new(),
@@ -197,11 +196,6 @@ impl Group {
         self.me.member
     }
 
-    /// The detector's state of a member of the view.
-    pub fn health(&self, node: NodeId) -> Option<Health> {
-        self.detector.as_ref().and_then(|detector| detector.health(node))
-    }
-
     /// Bytes that this member holds because of what others sent: blocks and messages, also those of
     /// a view to come, and what it remembers of nodes.
     pub fn memory_bytes(&self) -> usize {
@@ -221,17 +215,6 @@ impl Group {
 
     fn rank_of_me(&self) -> Option<usize> {
         self.view.rank(self.me.member.node)
-    }
-
-    /// True unless the detector has given the member up.
-    fn is_alive(&self, node: NodeId) -> bool {
-        node == self.me.member.node
-            || (self.health(node) != Some(Health::Down) && !self.expelled.contains(&node))
-    }
-
-    /// True if the detector has nothing against the member.
-    fn is_trusted(&self, node: NodeId) -> bool {
-        node == self.me.member.node || self.health(node) == Some(Health::Up)
     }
 
     /// Calls the broadcast and passes on what it asks for.
@@ -272,51 +255,15 @@ impl Group {
         cx.send(to, if fits { Lane::Datagram } else { Lane::Stream }, message);
     }
 
-    /// Calls the detector and carries out what it asks for.
-    fn with_detector(
-        &mut self,
-        cx: &mut Cx<'_>,
-        call: impl FnOnce(&mut Detector, Instant, &mut detector::Output),
-    ) {
-        let Some(detector) = &mut self.detector else { return };
-        call(detector, cx.now, &mut self.detected);
-        for (to, bytes) in self.detected.sends.drain(..) {
-            cx.send(to, Lane::Datagram, Message::Detector(bytes));
-        }
-        self.detected.counters.drain_into(&mut cx.outbox.counters);
-        for change in std::mem::take(&mut self.detected.changes) {
-            cx.count(
-                match change.health {
-                    Health::Up => counters::MEMBER_UP,
-                    Health::Suspect => counters::MEMBER_SUSPECTED,
-                    Health::Down => counters::MEMBER_DOWN,
-                },
-                1,
-            );
-        }
-    }
-
-    /// Has the detector look at a member at once.
-    fn probe_member(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        self.with_detector(cx, |detector, now, out| detector.probe(now, node, out));
-    }
-
-    /// Watches the members of the view.
-    fn watch_view(&mut self, cx: &mut Cx<'_>) {
-        let members: Vec<Member> = self.contacts.iter().map(|contact| contact.member).collect();
-        self.with_detector(cx, |detector, now, out| detector.watch(now, &members, out));
-    }
-
     /// Starts over, before joining for the first time or again: as another incarnation each time.
     fn begin(&mut self, cx: &mut Cx<'_>) {
         let incarnation = if self.has_begun { cx.rng.next_u64() } else { cx.incarnation };
         self.has_begun = true;
         self.me.member = Member { node: cx.node, incarnation };
+        self.me.host = cx.host.unwrap_or(0);
         self.me.token = cx.rng.next_u64();
         self.renew_chain(cx);
-        let seed = cx.rng.next_u64();
-        let config = cx.shared.detector.clone();
-        self.detector = Some(Detector::new(config, self.me.member, seed));
+        self.begin_watch(cx);
         self.view = Arc::new(View::new(ViewId(0), []));
         self.contacts.clear();
         self.acceptor = Acceptor::default();
@@ -497,6 +444,7 @@ impl Group {
             *since += lost;
         }
         self.present.values_mut().for_each(|at| *at += lost);
+        self.watch.make_up(lost);
         self.links.make_up(lost);
     }
 
@@ -509,8 +457,7 @@ impl Group {
     }
 
     fn deadline(&self, cx: &Cx<'_>) -> Instant {
-        let detector = self.detector.as_ref().map_or(Instant::MAX, Detector::deadline);
-        let detector = if self.is_member() { detector } else { Instant::MAX };
+        let detector = if self.is_member() { self.watch.deadline() } else { Instant::MAX };
         let agreement = self.repeat_at.min(self.next_attempt_at(cx));
         detector.min(agreement).min(self.stall_deadline(cx)).min(self.links.look_at)
     }
@@ -540,6 +487,12 @@ impl Protocol for Group {
         self.settle(cx);
     }
 
+    fn handle_watched(&mut self, cx: &mut Cx<'_>, node: NodeId, news: WatchNews) {
+        self.compensate_pause(cx);
+        self.note_news(cx, node, news);
+        self.settle(cx);
+    }
+
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         self.compensate_pause(cx);
         match message {
@@ -559,16 +512,7 @@ impl Protocol for Group {
                 self.receive_direct_probe(cx, from, (sender, receiver));
                 return self.settle_broadcast(cx);
             }
-            Message::Detector(bytes) => {
-                if self.is_member() && self.view.rank(from).is_none() {
-                    self.tell_excluded(cx, from);
-                } else if self.is_member() {
-                    self.with_detector(cx, |detector, now, out| {
-                        // The detector counts malformed datagrams.
-                        let _ = detector.receive(now, from, &bytes, out);
-                    });
-                }
-            }
+            Message::Detector(bytes) => self.receive_detector(cx, from, &bytes),
             Message::Join(contact) => self.receive_join(cx, from, contact),
             Message::Challenge { token, nonce } => self.receive_challenge(cx, from, token, nonce),
             Message::Response { nonce } => self.receive_response(cx, from, nonce),
@@ -621,9 +565,7 @@ impl Protocol for Group {
             Timer::Group => {
                 // Whichever fire it is, the parts below look at their own deadlines.
                 self.wake_up.fired(cx.now);
-                if self.is_member() {
-                    self.with_detector(cx, |detector, now, out| detector.poll(now, out));
-                }
+                self.poll_detector(cx);
                 self.look_at_links(cx);
                 if self.repeat_at <= cx.now {
                     self.repeat_at = Instant::MAX;

@@ -21,12 +21,20 @@ impl Group {
     /// The nodes of which something is noted that ends with the view: that they leave, have
     /// not answered an attempt yet, or are taken for down.
     pub fn noted(&self) -> impl Iterator<Item = NodeId> {
-        self.leavers.iter().chain(self.unanswered.keys()).chain(&self.expelled).copied()
+        let noted =
+            self.leavers.iter().chain(self.unanswered.keys()).chain(&self.expelled).copied();
+        noted.chain(self.watch.noted())
     }
 
-    /// The member's failure detector; `None` before it joined for the first time.
+    /// The members that the failure detector watches for this one, by node.
+    pub fn watched(&self) -> Vec<Member> {
+        self.watch.watched()
+    }
+
+    /// The member's own failure detector; `None` before it joined for the first time, and where its
+    /// host has one.
     pub fn detector(&self) -> Option<&Detector> {
-        self.detector.as_ref()
+        self.watch.detector()
     }
 
     /// The ballot at which the proposal of the present view was first made.

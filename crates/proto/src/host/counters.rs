@@ -1,8 +1,14 @@
-//! What a host of several services counts in the simulator.
+//! What a host of several services counts, in the simulator but for the first three.
 
 crate::counters! {
-    /// What a host of several services counts in the simulator.
+    /// What a host of several services counts, in the simulator but for the first three.
     pub COUNTERS = "host" {
+        /// Sent by the failure detector.
+        DETECTOR_SENT = "host_detector_sent", [datagrams];
+        /// Say that a member ended which no service watches in this incarnation.
+        ENDED_UNWATCHED = "host_ended_unwatched", [messages];
+        /// Do not watch the same as this host; its services are told.
+        PEER_DIFFERS = "host_peer_differs", [hosts];
         /// For a service that the host does not run.
         UNKNOWN_SERVICE = "host_unknown_service", [messages];
         /// Not a message of the service that they are for.

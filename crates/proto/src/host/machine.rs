@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::core::{
     Backlog, Context, Counters, DecodeError, GroupId, Instant, Lane, LinkRequests, NodeId, Outbox,
-    Outgoing, Payload, PeerState, Protocol, Rng, View, Wire,
+    Outgoing, Payload, PeerState, Protocol, Rng, View, WatchNews, Wire,
 };
 use crate::parts::slab::Slab;
 
@@ -53,6 +53,8 @@ pub enum Call {
     Message(NodeId),
     /// Bytes from this peer are not a valid message.
     Undecodable(NodeId, DecodeError),
+    /// The host's failure detector has news of a member that this service watches.
+    Watched(NodeId, WatchNews),
     /// The timer in this slot fired.
     Timer(u32),
     /// The backlog to this peer fell below the requested mark.
@@ -65,6 +67,8 @@ pub enum Call {
 pub struct Io<'a> {
     /// The present.
     pub now: Instant,
+    /// The host's incarnation, if it has a failure detector.
+    pub host: Option<u64>,
     /// The driver's links.
     pub backlog: &'a dyn Backlog,
     /// The largest message, in bytes, that a datagram carries.
@@ -246,6 +250,7 @@ impl<P: Protocol, A: Application<P>> Machine for Typed<P, A> {
             now: io.now,
             node: self.node,
             incarnation: self.incarnation,
+            host: io.host,
             shared: &*self.shared,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
@@ -261,6 +266,7 @@ impl<P: Protocol, A: Application<P>> Machine for Typed<P, A> {
                 protocol.handle_message(cx, from, message);
             }
             Call::Undecodable(from, error) => protocol.handle_undecodable(cx, from, error),
+            Call::Watched(node, news) => protocol.handle_watched(cx, node, news),
             Call::Timer(slot) => protocol.handle_timer(cx, self.timers.take(slot)),
             Call::Drained(to) => protocol.handle_drained(cx, to),
             Call::Input => match self.application.next_input() {

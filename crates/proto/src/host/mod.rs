@@ -4,9 +4,11 @@
 //! the machines of its node itself; in the simulator [`Host`] is a protocol that runs them, so that
 //! faults, digests and traces are those of any other protocol. Both keep them by number
 //! ([`Services`]), hand each message to the service whose number it bears, and let each have its
-//! own outbox, timers, random numbers and admission.
+//! own outbox, timers, random numbers and admission. One failure detector watches the hosts for all
+//! services ([`HostDetector`]).
 
 pub mod counters;
+mod detector;
 mod machine;
 mod message;
 mod services;
@@ -19,10 +21,12 @@ use std::sync::Arc;
 use std::vec::Drain;
 
 use crate::core::{
-    Backlog, Context, Counters, GroupId, Instant, Lane, Membership, NodeId, Outgoing, PeerState,
-    Protocol, ServiceNumber, View, mix,
+    Backlog, Context, Counters, GroupId, Instant, Lane, Member, Membership, NodeId, Outgoing,
+    PeerState, Protocol, ServiceNumber, View, mix,
 };
+use crate::parts::deadline::Deadline;
 
+pub use detector::{HostDetector, HostMessage, HostOutput};
 pub use machine::{
     Application, Call, Carrier, Encode, Encoded, Input, Io, Machine, NodeParts, Typed,
 };
@@ -33,9 +37,12 @@ pub use services::{ServicePlace, Services};
 ///
 /// A command names its service and carries that service's command as [`Any`], and so does an event.
 /// A command of another type, or for a service that the host does not run, is counted and dropped.
-#[derive(Default)]
 pub struct Host {
     services: Services<Box<dyn Hosted>>,
+    // Until the host starts.
+    config: Option<crate::detector::Config>,
+    detector: Option<HostDetector>,
+    wake_up: Deadline,
     // Groups that a service has joined.
     groups: BTreeSet<(ServiceNumber, GroupId)>,
     // Backlogs of which a service wants to hear, each with the mark, in bytes.
@@ -44,13 +51,18 @@ pub struct Host {
     called: Vec<(ServiceNumber, Counters)>,
 }
 
-/// A timer of one of the services.
+/// Why the driver wakes a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timer {
-    /// Whose it is.
-    pub service: ServicePlace,
-    /// Its slot there.
-    pub slot: u32,
+pub enum Timer {
+    /// A timer of one of the services.
+    Service {
+        /// Whose it is.
+        service: ServicePlace,
+        /// Its slot there.
+        slot: u32,
+    },
+    /// Something of the failure detector is due.
+    Detector,
 }
 
 /// What the application hands to one of the services.
@@ -85,9 +97,23 @@ pub struct Event {
 }
 
 impl Host {
-    /// A host without services.
-    pub fn new() -> Host {
-        Host::default()
+    /// A host without services. `detector` configures its failure detector; it is what
+    /// [`Config::build`](crate::detector::Config::build) returned.
+    pub fn new(detector: crate::detector::Config) -> Host {
+        Host {
+            services: Services::default(),
+            config: Some(detector),
+            detector: None,
+            wake_up: Deadline::UNARMED,
+            groups: BTreeSet::new(),
+            drains: BTreeMap::new(),
+            called: Vec::new(),
+        }
+    }
+
+    /// The failure detector; `None` before the host starts.
+    pub fn detector(&self) -> Option<&HostDetector> {
+        self.detector.as_ref()
     }
 
     /// The same host with one more service, which starts with it.
@@ -145,7 +171,8 @@ impl Host {
         let Some(machine) = self.services.get_mut(place) else { return };
         let backlog = Queued { behind: cx.backlog, sends: &cx.outbox.sends };
         let datagram_bytes_max = cx.datagram_bytes_max.saturating_sub(HEAD_BYTES_MAX);
-        machine.call(&Io { now: cx.now, backlog: &backlog, datagram_bytes_max }, call);
+        let host = Some(cx.incarnation);
+        machine.call(&Io { now: cx.now, host, backlog: &backlog, datagram_bytes_max }, call);
         let links = machine.links();
         for (group, membership) in links.memberships.drain(..) {
             match membership {
@@ -158,6 +185,7 @@ impl Host {
         cx.outbox.links.disconnects.append(&mut links.disconnects);
         cx.outbox.links.contacts.append(&mut links.contacts);
         let drains = std::mem::take(&mut links.drains);
+        let (watch, probes) = (links.watch.take(), std::mem::take(&mut links.probes));
         machine.carry_out(&mut Carrying { cx, number, place });
         let counted = std::mem::take(machine.counters());
         cx.outbox.counters.merge(&counted);
@@ -167,6 +195,33 @@ impl Host {
             self.drains.insert((to, place), below_bytes);
             cx.notify_drained(to, self.drained_below(to));
         }
+        let Some(detector) = &mut self.detector else { return };
+        if let Some(list) = watch {
+            detector.watch(cx.now, (place, number), &list);
+        }
+        probes.into_iter().for_each(|node| detector.probe(cx.now, node));
+    }
+
+    /// After an input: tells services what the detector has found, and sends what it sends.
+    fn settle(&mut self, cx: &mut Cx<'_>) {
+        loop {
+            let Some(detector) = &mut self.detector else { return };
+            let news = std::mem::take(&mut detector.out.news);
+            if news.is_empty() {
+                break;
+            }
+            for (place, node, news) in news {
+                self.call(cx, place, Call::Watched(node, news));
+            }
+        }
+        let Some(detector) = &mut self.detector else { return };
+        for (to, message) in detector.out.sends.drain(..) {
+            let content = Encoded::new(&message);
+            let service = ServiceNumber::NODE;
+            cx.send(to, Lane::Datagram, Message { service, group: None, content });
+        }
+        detector.out.counters.drain_into(&mut cx.outbox.counters);
+        self.wake_up.set(cx, detector.deadline(), Timer::Detector);
     }
 
     /// Calls the same handler of all services.
@@ -207,12 +262,18 @@ impl Protocol for Host {
                 machine.identify(cx.node, incarnation, seed);
             }
         }
+        if let Some(config) = self.config.take() {
+            let me = Member { node: cx.node, incarnation: cx.incarnation };
+            self.detector = Some(HostDetector::new(config, me, cx.rng.next_u64()));
+        }
         self.call_all(cx, Call::Start);
+        self.settle(cx);
     }
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
         self.called.clear();
         self.call_all(cx, Call::Peer(peer, state));
+        self.settle(cx);
     }
 
     fn handle_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
@@ -222,32 +283,37 @@ impl Protocol for Host {
             let input = HostInput::View(view.clone());
             self.handle_input(cx, Command { service, input });
         }
+        self.settle(cx);
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
         self.called.clear();
-        let Message { service, group, content } = message;
-        let Some(place) = self.services.find(service) else {
-            return cx.count(counters::UNKNOWN_SERVICE, 1);
-        };
-        if group.is_some_and(|group| !self.groups.contains(&(service, group))) {
-            return cx.count(counters::FOREIGN_GROUP, 1);
+        if message.service == ServiceNumber::NODE {
+            self.receive_detector(cx, from, &message);
+        } else {
+            self.receive(cx, from, message);
         }
-        let machine = self.services.get_mut(place).expect("it was found");
-        match machine.decode(content.bytes()) {
-            Ok(()) => self.call(cx, place, Call::Message(from)),
-            Err(_) => cx.count(counters::UNDECODABLE, 1),
-        }
+        self.settle(cx);
     }
 
     fn handle_timer(&mut self, cx: &mut Cx<'_>, timer: Timer) {
         self.called.clear();
-        self.call(cx, timer.service, Call::Timer(timer.slot));
+        match timer {
+            Timer::Service { service, slot } => self.call(cx, service, Call::Timer(slot)),
+            Timer::Detector => {
+                self.wake_up.fired(cx.now);
+                if let Some(detector) = &mut self.detector {
+                    detector.poll(cx.now);
+                }
+            }
+        }
+        self.settle(cx);
     }
 
     fn handle_command(&mut self, cx: &mut Cx<'_>, command: Command) {
         self.called.clear();
         self.handle_input(cx, command);
+        self.settle(cx);
     }
 
     fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
@@ -262,10 +328,33 @@ impl Protocol for Host {
             cx.notify_drained(to, self.drained_below(to));
         }
         drained.into_iter().for_each(|(place, _)| self.call(cx, place, Call::Drained(to)));
+        self.settle(cx);
     }
 }
 
 impl Host {
+    fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
+        let Message { service, group, content } = message;
+        let Some(place) = self.services.find(service) else {
+            return cx.count(counters::UNKNOWN_SERVICE, 1);
+        };
+        if group.is_some_and(|group| !self.groups.contains(&(service, group))) {
+            return cx.count(counters::FOREIGN_GROUP, 1);
+        }
+        let machine = self.services.get_mut(place).expect("it was found");
+        match machine.decode(content.bytes()) {
+            Ok(()) => self.call(cx, place, Call::Message(from)),
+            Err(_) => cx.count(counters::UNDECODABLE, 1),
+        }
+    }
+
+    fn receive_detector(&mut self, cx: &mut Cx<'_>, from: NodeId, message: &Message) {
+        let Some(detector) = &mut self.detector else { return };
+        if detector.receive(cx.now, from, message.content.bytes()).is_err() {
+            cx.count(counters::UNDECODABLE, 1);
+        }
+    }
+
     fn handle_input(&mut self, cx: &mut Cx<'_>, Command { service, input }: Command) {
         let place = self.services.find(service);
         let machine = place.and_then(|place| self.services.get_mut(place));
@@ -378,6 +467,6 @@ impl Carrier for Carrying<'_, '_> {
     fn end_sends(&mut self) {}
 
     fn arm(&mut self, at: Instant, slot: u32) {
-        self.cx.outbox.timers.push((at, Timer { service: self.place, slot }));
+        self.cx.outbox.timers.push((at, Timer::Service { service: self.place, slot }));
     }
 }

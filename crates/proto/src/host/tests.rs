@@ -117,11 +117,9 @@ struct Bench {
 
 impl Bench {
     fn started() -> Bench {
-        let host = Host::new().with_service(A, Echo::default(), Arc::new(())).with_service(
-            B,
-            Echo::default(),
-            Arc::new(()),
-        );
+        let host = Host::new(crate::detector::Config::default())
+            .with_service(A, Echo::default(), Arc::new(()))
+            .with_service(B, Echo::default(), Arc::new(()));
         let outbox = Outbox::default();
         let mut bench = Bench { host, outbox, rng: Rng::new(1, 1), backlog: Fixed(0) };
         bench.call(|host, cx| host.handle_start(cx));
@@ -133,6 +131,7 @@ impl Bench {
             now: Instant::ZERO,
             node: ME,
             incarnation: 77,
+            host: None,
             shared: &(),
             rng: &mut self.rng,
             outbox: &mut self.outbox,
@@ -235,8 +234,9 @@ fn a_timer_fires_at_the_service_that_armed_it() {
     let at: Vec<Instant> = timers.iter().map(|(at, _)| *at).collect();
     assert_eq!(at, [2, 1].map(|s| Instant::ZERO + Duration::from_secs(s)));
     for (_, timer) in timers {
-        let service = bench.host.number(timer.service).unwrap();
-        let armed = bench.host.service::<Echo>(service).unwrap().timer(timer.slot).copied();
+        let Timer::Service { service, slot } = timer else { panic!("{timer:?}") };
+        let service = bench.host.number(service).unwrap();
+        let armed = bench.host.service::<Echo>(service).unwrap().timer(slot).copied();
         bench.call(|host, cx| host.handle_timer(cx, timer));
         assert_eq!(bench.told(), [(service, format!("timer {}", armed.unwrap()))]);
     }
@@ -289,7 +289,11 @@ fn a_service_sees_what_the_present_call_has_queued() {
 #[test]
 #[should_panic(expected = "runs another service of number 00000007")]
 fn two_services_of_a_host_have_two_numbers() {
-    let host = Host::new().with_service(A, Echo::default(), Arc::new(()));
+    let host = Host::new(crate::detector::Config::default()).with_service(
+        A,
+        Echo::default(),
+        Arc::new(()),
+    );
     let _ = host.with_service(A, Echo::default(), Arc::new(()));
 }
 

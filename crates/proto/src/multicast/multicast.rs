@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{Command, Config, Event, Message, Timer};
-use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View};
+use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View, WatchNews};
 use crate::group::{self, Group};
 use crate::slingshot::Slingshot;
 
@@ -107,6 +107,10 @@ impl Protocol for Multicast {
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
         self.with_group(cx, |group, cx| group.handle_peer(cx, peer, state));
+    }
+
+    fn handle_watched(&mut self, cx: &mut Cx<'_>, node: NodeId, news: WatchNews) {
+        self.with_group(cx, |group, cx| group.handle_watched(cx, node, news));
     }
 
     fn handle_message(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {

@@ -281,6 +281,7 @@ impl<'a> World<'a> {
             now: self.now,
             node: id,
             incarnation: node.incarnation,
+            host: None,
             shared: self.config,
             rng: &mut node.rng,
             outbox: &mut outbox,

@@ -44,7 +44,7 @@ impl Layers {
         let remembered = remembered.map(|node| ("detector", node));
         Layers {
             broadcast: view.clone(),
-            watched: detector.into_iter().flat_map(|detector| detector.watched()).collect(),
+            watched: group.watched(),
             contacts: group.contacts().collect(),
             counted: chain.members_counted(),
             origins: origins.flatten().collect(),

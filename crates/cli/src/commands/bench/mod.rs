@@ -4,6 +4,7 @@ mod broadcast;
 mod coding;
 mod dht;
 mod fetch;
+mod hosts;
 mod mircc;
 mod multicast;
 mod overlay;
@@ -37,6 +38,7 @@ Examples:
   paceline bench dht --nodes 8 --keys 20000 --json")]
     Dht(dht::Args),
     Fetch(fetch::Args),
+    Hosts(hosts::Args),
     Mircc(mircc::Args),
     Multicast(multicast::Args),
     Overlay(overlay::Args),
@@ -52,6 +54,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Coding(args) => coding::run(args, ui),
         What::Dht(args) => dht::run(args, ui),
         What::Fetch(args) => fetch::run(args, ui),
+        What::Hosts(args) => hosts::run(args, ui),
         What::Mircc(args) => mircc::run(args, ui),
         What::Multicast(args) => multicast::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),

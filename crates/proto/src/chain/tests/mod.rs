@@ -80,6 +80,7 @@ impl Bench {
             now: self.now,
             node: self.node,
             incarnation: INCARNATION,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

@@ -22,6 +22,7 @@ use crate::detector;
 fn contact(node: u32, address: &'static str) -> Contact {
     Contact {
         member: Member { node: NodeId::from(node), incarnation: u64::from(node) << 40 },
+        host: u64::from(node) << 30,
         token: u64::from(node) << 20,
         address: Bytes::from_static(address.as_bytes()),
     }
@@ -154,7 +155,7 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
     let install = [10, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7];
     for (count, expected) in [
         ([0xff, 0xff], DecodeError::OutOfRange { field: "count", value: 0xffff }),
-        ([4, 0], DecodeError::Truncated { need: 1024 * 25, have: 0 }),
+        ([4, 0], DecodeError::Truncated { need: 1024 * 33, have: 0 }),
     ] {
         let bytes = Bytes::from([&install[..], &count].concat());
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
@@ -282,6 +283,7 @@ fn with_member(call: impl FnOnce(&mut Group, &mut Context<'_, Group>, &[Contact]
         now: Instant::ZERO,
         node: NodeId(0),
         incarnation: 5,
+        host: None,
         shared: &config,
         rng: &mut Rng::new(1, 1),
         outbox: &mut Outbox::default(),

@@ -124,6 +124,7 @@ impl Bench {
             now: self.now,
             node: NodeId(0),
             incarnation: 7,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

@@ -74,6 +74,7 @@ impl Bench {
             now: self.now,
             node: NodeId(0),
             incarnation: INCARNATION,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

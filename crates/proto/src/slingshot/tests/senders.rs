@@ -75,6 +75,7 @@ impl Receiver {
             now: Instant::ZERO,
             node: NodeId(1),
             incarnation: 101,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,

@@ -54,6 +54,7 @@ impl Bench {
             now: self.now,
             node: self.node,
             incarnation: 1,
+            host: None,
             shared: &(),
             rng: &mut self.rng,
             outbox: &mut self.outbox,

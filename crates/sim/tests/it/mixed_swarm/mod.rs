@@ -67,7 +67,7 @@ impl Scenario {
     pub fn host(&self, node: NodeId) -> Host {
         let [orders, audit] = [&self.orders, &self.audit].map(|group| &group.config);
         let stock = self.table_config();
-        Host::new()
+        Host::new(orders.detector().clone())
             .with_service(ORDERS, Group::new(orders), Arc::new(orders.clone()))
             .with_service(AUDIT, Group::new(audit), Arc::new(audit.clone()))
             .with_service(STOCK, Overlay::new(&stock, node), Arc::new(stock))

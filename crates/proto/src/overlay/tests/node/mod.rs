@@ -183,6 +183,7 @@ impl Net {
             now: self.now,
             node,
             incarnation: 77,
+            host: None,
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut outbox,
