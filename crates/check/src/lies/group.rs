@@ -3,7 +3,9 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::chain;
 use paceline_proto::core::{Lane, Member, Payload};
-use paceline_proto::group::{Ballot, Contact, Cut, Direct, Message, Proposal, Received, Refusal};
+use paceline_proto::group::{
+    Ballot, Contact, Cut, Direct, Founding, FoundingBallot, Message, Proposal, Received, Refusal,
+};
 
 use super::{Draw, Source};
 
@@ -55,6 +57,16 @@ fn proposal(source: &mut Source<'_>) -> Arc<Proposal> {
         next: contacts(source),
         cuts: source.some(3, cut),
     })
+}
+
+fn founding_ballot(source: &mut Source<'_>) -> FoundingBallot {
+    let ballot = ballot(source);
+    let proposer = if source.flag() { source.me } else { source.member() };
+    FoundingBallot { round: ballot.round, proposer }
+}
+
+fn founding(source: &mut Source<'_>) -> Arc<Founding> {
+    Arc::new(Founding { made_at: ballot(source), members: contacts(source) })
 }
 
 fn direct(source: &mut Source<'_>) -> Direct {
@@ -130,7 +142,7 @@ fn gossip(source: &mut Source<'_>) -> Bytes {
 impl Draw for Message {
     fn draw(source: &mut Source<'_>) -> Message {
         let (view, ballot) = (source.view(), ballot(source));
-        match source.rng.below(22) {
+        match source.rng.below(28) {
             0 => Message::Chain(chain::Message::draw(source)),
             1 if source.is_member => Message::Detector(gossip(source)),
             1 => Message::Detector(Bytes::from(source.rng.next_u64().to_be_bytes().to_vec())),
@@ -174,6 +186,30 @@ impl Draw for Message {
             18 => Message::Challenge { token: source.word(), nonce: source.word() },
             19 => Message::Response { nonce: source.word() },
             20 => Message::Present { view },
+            21 => Message::Gather {
+                contact: contact(source),
+                expect: 2 + source.rng.below(4),
+                seen: source.some(3, contact),
+            },
+            22 => Message::GatherPrepare {
+                ballot: founding_ballot(source),
+                expect: 2 + source.rng.below(4),
+            },
+            23 => Message::GatherPromise {
+                ballot: founding_ballot(source),
+                contact: contact(source),
+                accepted: source.flag().then(|| (founding_ballot(source), founding(source))),
+            },
+            24 => Message::GatherAccept {
+                ballot: founding_ballot(source),
+                expect: 2 + source.rng.below(4),
+                founding: founding(source),
+            },
+            25 => Message::GatherAccepted { ballot: founding_ballot(source) },
+            26 => Message::GatherRejected {
+                ballot: founding_ballot(source),
+                promised: founding_ballot(source),
+            },
             _ => Message::Unreachable { view, members: source.some(3, Source::rank) },
         }
     }
@@ -209,6 +245,12 @@ impl Draw for Message {
             Message::Response { .. } => "lie_group_response",
             Message::Unreachable { .. } => "lie_group_unreachable",
             Message::Present { .. } => "lie_group_present",
+            Message::Gather { .. } => "lie_group_gather",
+            Message::GatherPrepare { .. } => "lie_group_gather_prepare",
+            Message::GatherPromise { .. } => "lie_group_gather_promise",
+            Message::GatherAccept { .. } => "lie_group_gather_accept",
+            Message::GatherAccepted { .. } => "lie_group_gather_accepted",
+            Message::GatherRejected { .. } => "lie_group_gather_rejected",
         }
     }
 
@@ -236,6 +278,12 @@ impl Draw for Message {
             "lie_group_response",
             "lie_group_unreachable",
             "lie_group_present",
+            "lie_group_gather",
+            "lie_group_gather_prepare",
+            "lie_group_gather_promise",
+            "lie_group_gather_accept",
+            "lie_group_gather_accepted",
+            "lie_group_gather_rejected",
         ]);
         kinds
     }

@@ -14,7 +14,8 @@ knobs! {
         answer_within / with_answer_within: Duration = Duration::from_secs(2), ABOVE_ZERO..;
         /// How often a node asks to join.
         join_every / with_join_every: Duration = Duration::from_millis(250), ABOVE_ZERO..;
-        /// How long the oldest member waits for more to join before it proposes a view.
+        /// How long the oldest member waits for more to join before it proposes a view, and the
+        /// hosts that create a group for more hosts.
         gather_joins / with_gather_joins: Duration = Duration::from_millis(50);
         /// Time that a sender waits for a member's credit before it reports that member to its
         /// application.

@@ -60,6 +60,12 @@ crate::counters! {
         FOREIGN_REPORT = "group_foreign_report", [messages];
         /// A nonce that was not asked for.
         FOREIGN_RESPONSE = "group_foreign_response", [messages];
+        /// This host began to propose the creation of the group.
+        FOUNDING_ATTEMPTS = "group_founding_attempts", [attempts];
+        /// A message of hosts that create a group, at a node that creates none.
+        FOUNDING_ELSEWHERE = "group_founding_elsewhere", [messages];
+        /// A message of a host that creates the group with another number of hosts.
+        FOUNDING_OTHER_EXPECT = "group_founding_other_expect", [messages];
         /// The host of a member differs from this one in what they watch each other for; the member
         /// is asked whether it is in the present view.
         HOSTS_DIFFER = "group_hosts_differ", [members];

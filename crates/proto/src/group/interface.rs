@@ -2,15 +2,51 @@
 
 use std::sync::Arc;
 
-use super::message::Refusal;
+use bytes::Bytes;
+
+use super::message::{EXPECT_MAX, Refusal};
 use crate::chain::{self, RejectReason, Topology, Urgency};
 use crate::core::{Member, MembershipCommand, NodeId, Payload, View, ViewId};
+
+/// Number of hosts that it takes to create a group: 2 to 64 ([`EXPECT_MAX`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expect(u32);
+
+impl Expect {
+    /// `None` if the number is out of range.
+    pub fn new(hosts: u32) -> Option<Expect> {
+        (2..=EXPECT_MAX as u32).contains(&hosts).then_some(Expect(hosts))
+    }
+
+    /// The number of hosts.
+    pub fn hosts(self) -> u32 {
+        self.0
+    }
+}
+
+/// Become a member, and create the group with other hosts that do the same if there is none. In
+/// place of [`MembershipCommand::Bootstrap`] and [`MembershipCommand::Join`].
+///
+/// The hosts create one group only, whatever messages are lost and whichever hosts stop, if
+/// `expect` is more than half of the hosts that this is said to before they are in a group. A host
+/// that starts again counts as another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gather {
+    /// This node's address; empty in the simulator.
+    pub address: Bytes,
+    /// Other hosts, as in [`MembershipCommand::Join`]. Each tells the others which ones it knows.
+    pub peers: Vec<NodeId>,
+    /// Number of hosts that it takes, this one included; the same at all of them.
+    pub expect: Expect,
+}
 
 /// A command of the application to its member.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Enter the group, or leave it once what was sent is with the others.
     Membership(MembershipCommand),
+    /// Enter the group, or create it with others.
+    Gather(Gather),
     /// Send this to every member, this one included.
     Broadcast {
         /// The message.
@@ -57,6 +93,12 @@ impl Command {
     pub fn broadcast(payload: impl Into<Payload>) -> Command {
         let payload = payload.into();
         Command::Broadcast { payload, topology: None, urgency: Urgency::Throughput, ticket: 0 }
+    }
+}
+
+impl From<Gather> for Command {
+    fn from(command: Gather) -> Command {
+        Command::Gather(command)
     }
 }
 

@@ -12,11 +12,11 @@ use super::{Cx, Group};
 use crate::core::{Health, Instant, Member, NodeId, View, ViewId};
 
 /// The most nodes remembered as contacts for the group: the peers to ask, and members of views.
-const KNOWN_MAX: usize = 256;
+pub(super) const KNOWN_MAX: usize = 256;
 /// Nodes that may wait to be let in.
 const JOINERS_MAX: usize = 256;
 /// A join request expires unless the node repeats it within this many times `join_every`.
-const REQUESTS_MISSED_MAX: u32 = 8;
+pub(super) const REQUESTS_MISSED_MAX: u32 = 8;
 /// A node that asked to join.
 #[derive(Debug)]
 pub(super) struct Joiner {
@@ -61,15 +61,24 @@ impl Group {
     pub(super) fn add_asked(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if !self.asked.contains(&node) {
             self.asked.push(node);
-            self.send(cx, node, Message::Join(self.me.clone()));
+            let request = self.request_to_join(cx);
+            self.send(cx, node, request);
         }
     }
 
     pub(super) fn ask_to_join(&mut self, cx: &mut Cx<'_>) {
+        let request = self.request_to_join(cx);
         for &node in &self.asked {
             if node != cx.node {
-                self.send(cx, node, Message::Join(self.me.clone()));
+                self.send(cx, node, request.clone());
             }
+        }
+    }
+
+    fn request_to_join(&self, cx: &mut Cx<'_>) -> Message {
+        match &self.gathering {
+            Some(gathering) => gathering.request(cx, &self.me),
+            None => Message::Join(self.me.clone()),
         }
     }
 
@@ -198,6 +207,7 @@ impl Group {
         if self.role != Role::Joining || token != self.me.token {
             return cx.count(counters::FOREIGN_CHALLENGE, 1);
         }
+        self.note_group(cx);
         self.send(cx, from, Message::Response { nonce });
     }
 
@@ -255,7 +265,7 @@ impl Group {
                 self.repeat_soon(cx);
             }
             Role::Joining => {
-                self.role = Role::Outside;
+                (self.role, self.gathering) = (Role::Outside, None);
                 cx.deliver(Event::Left);
             }
             Role::Outside | Role::Leaving => {}
@@ -428,7 +438,7 @@ impl Group {
         self.contacts = members;
         self.made_at = made_at;
         self.back_off(cx, made_at);
-        (self.proposer, self.installing) = (None, None);
+        (self.proposer, self.installing, self.gathering) = (None, None, None);
         self.round = 0;
         self.change_since = None;
         self.has_primary = true;

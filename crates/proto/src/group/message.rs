@@ -12,6 +12,9 @@ use crate::core::{ADDRESS_BYTES_MAX, DecodeError, Member, NodeId, ViewId};
 
 /// Most members of a group.
 pub const MEMBERS_MAX: usize = 1024;
+/// Most hosts that a group may be created by: of [`Expect`](super::Expect), and of a list in a
+/// [`Message::Gather`].
+pub const EXPECT_MAX: usize = 64;
 
 fields! {
     /// A member and where its driver reaches it.
@@ -86,6 +89,29 @@ fields! {
         pub first: u64,
         /// All blocks below this have come here.
         pub end: u64,
+    }
+}
+
+fields! {
+    /// The number of an attempt to create the group. Attempts of two runs of one host differ by the
+    /// incarnation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct FoundingBallot {
+        /// Counts up.
+        pub round: u32,
+        /// The host that makes the attempt.
+        pub proposer: Member,
+    }
+}
+
+fields! {
+    /// The group to create: its first view.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Founding {
+        /// The name of the view: the ballot at which it was first proposed.
+        pub made_at: Ballot,
+        /// The members: the host that proposed it first, then by id.
+        pub members: Vec<Contact> as List<EXPECT_MAX> where check_distinct,
     }
 }
 
@@ -265,6 +291,53 @@ messages! {
             /// The incarnation of their receiver.
             receiver: u64,
         } ["direct-probe"],
+        /// From a host that creates the group with others, to all hosts that it knows, each
+        /// `join_every`. A member handles it as [`Message::Join`].
+        22 => Gather {
+            /// The sender.
+            contact: Contact,
+            /// Number of hosts that it takes to create the group.
+            expect: u32,
+            /// Other hosts that want to create the group, as many as fit a datagram.
+            seen: Vec<Contact> as List<EXPECT_MAX>,
+        } ["gather {} of {expect}, {} seen", contact.member.node, seen.len()],
+        /// From a host that proposes to create the group: take part in no earlier attempt.
+        23 => GatherPrepare {
+            /// The attempt.
+            ballot: FoundingBallot,
+            /// Number of hosts that it takes to create the group.
+            expect: u32,
+        } ["gather-prepare {ballot}"],
+        /// The reply.
+        24 => GatherPromise {
+            /// The attempt.
+            ballot: FoundingBallot,
+            /// The sender.
+            contact: Contact,
+            /// What the sender accepted last, and at which ballot.
+            accepted: Option<(FoundingBallot, Arc<Founding>)>,
+        } ["gather-promise {ballot}{}", FoundingAccepted(accepted)],
+        /// From a host that has the promises of `expect` hosts: accept this first view.
+        25 => GatherAccept {
+            /// The attempt.
+            ballot: FoundingBallot,
+            /// Number of hosts that it takes to create the group.
+            expect: u32,
+            /// The first view.
+            founding: Arc<Founding>,
+        } ["gather-accept {ballot}: {} members", founding.members.len()],
+        /// The reply. Once `expect` hosts have accepted, the group exists.
+        26 => GatherAccepted {
+            /// The attempt.
+            ballot: FoundingBallot,
+        } ["gather-accepted {ballot}"],
+        /// The reply to an attempt with a lower ballot than another.
+        27 => GatherRejected {
+            /// The attempt.
+            ballot: FoundingBallot,
+            /// The ballot that was promised.
+            promised: FoundingBallot,
+        } ["gather-rejected {ballot}, {promised}"],
     }
 }
 
@@ -274,6 +347,21 @@ struct Accepted<'a>(&'a Option<(Ballot, Arc<Proposal>)>);
 impl fmt::Display for Accepted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |(at, _)| write!(f, ", accepted {at}"))
+    }
+}
+
+/// The end of the line of a promise to create a group.
+struct FoundingAccepted<'a>(&'a Option<(FoundingBallot, Arc<Founding>)>);
+
+impl fmt::Display for FoundingAccepted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |(at, _)| write!(f, ", accepted {at}"))
+    }
+}
+
+impl fmt::Display for FoundingBallot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "f{}.{}", self.round, self.proposer.node)
     }
 }
 

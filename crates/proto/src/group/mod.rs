@@ -28,6 +28,8 @@ mod agree;
 mod config;
 pub mod counters;
 mod direct;
+mod founding;
+mod gather;
 mod interface;
 mod join;
 mod links;
@@ -51,6 +53,7 @@ use crate::core::{
 use crate::parts::deadline::Deadline;
 use agree::Acceptor;
 use config::REPEAT_EVERY;
+use gather::Gathering;
 use join::Joiner;
 use links::Links;
 use post::Post;
@@ -59,8 +62,11 @@ use watch::Watch;
 
 pub use config::Config;
 pub use direct::Direct;
-pub use interface::{Command, Event, Role, SendFailure, Timer};
-pub use message::{Ballot, Contact, Cut, MEMBERS_MAX, Message, Proposal, Received, Refusal};
+pub use interface::{Command, Event, Expect, Gather, Role, SendFailure, Timer};
+pub use message::{
+    Ballot, Contact, Cut, EXPECT_MAX, Founding, FoundingBallot, MEMBERS_MAX, Message, Proposal,
+    Received, Refusal,
+};
 
 /// A node's part in a group.
 pub struct Group {
@@ -72,6 +78,8 @@ pub struct Group {
     // The driver's incarnation is used up.
     has_begun: bool,
     asked: Vec<NodeId>,
+    // Set while the node may create the group with others.
+    gathering: Option<Box<Gathering>>,
     // The view installed last, its members' contacts by rank, and the name of its proposal.
     view: Arc<View>,
     contacts: Vec<Contact>,
@@ -139,6 +147,7 @@ impl Group {
             role: Role::Outside,
             has_begun: false,
             asked: Vec::new(),
+            gathering: None,
             view: Arc::new(View::new(ViewId(0), [])),
             contacts: Vec::new(),
             made_at: Ballot { round: 0, proposer: NodeId(0) },
@@ -204,6 +213,7 @@ impl Group {
             + self.early_bytes
             + self.post.memory_bytes()
             + self.links.memory_bytes()
+            + self.gathering.as_ref().map_or(0, |gathering| gathering.memory_bytes())
             + self.joiners.len() * size_of::<Joiner>()
             + (self.unanswered.len() + self.present.len()) * size_of::<(NodeId, Instant)>()
             + nodes * size_of::<NodeId>()
@@ -267,7 +277,7 @@ impl Group {
         self.view = Arc::new(View::new(ViewId(0), []));
         self.contacts.clear();
         self.acceptor = Acceptor::default();
-        (self.proposer, self.installing) = (None, None);
+        (self.proposer, self.installing, self.gathering) = (None, None, None);
         self.joiners.clear();
         self.leavers.clear();
         self.claims.clear();
@@ -406,6 +416,7 @@ impl Group {
 
     /// After an input: does what is due and asks to be woken for what comes next.
     fn settle(&mut self, cx: &mut Cx<'_>) {
+        self.poll_gathering(cx);
         self.look_for_laggards(cx);
         self.consider_change(cx);
         let deadline = self.deadline(cx);
@@ -458,7 +469,8 @@ impl Group {
 
     fn deadline(&self, cx: &Cx<'_>) -> Instant {
         let detector = if self.is_member() { self.watch.deadline() } else { Instant::MAX };
-        let agreement = self.repeat_at.min(self.next_attempt_at(cx));
+        let gathering = self.gathering.as_ref().map_or(Instant::MAX, |it| it.deadline());
+        let agreement = self.repeat_at.min(self.next_attempt_at(cx)).min(gathering);
         detector.min(agreement).min(self.stall_deadline(cx)).min(self.links.look_at)
     }
 }
@@ -518,6 +530,7 @@ impl Protocol for Group {
             Message::Response { nonce } => self.receive_response(cx, from, nonce),
             Message::Refused { token, refusal } => {
                 if self.role == Role::Joining && token == self.me.token {
+                    self.note_group(cx);
                     cx.deliver(Event::JoinRefused { refusal });
                 }
             }
@@ -551,6 +564,12 @@ impl Protocol for Group {
             }
             Message::Flushed(frame) => self.receive_flushed(cx, from, frame),
             Message::Excluded { view } => self.receive_excluded(cx, from, view),
+            Message::Gather { .. }
+            | Message::GatherPrepare { .. }
+            | Message::GatherPromise { .. }
+            | Message::GatherAccept { .. }
+            | Message::GatherAccepted { .. }
+            | Message::GatherRejected { .. } => self.receive_gathering(cx, from, message),
         }
         self.settle(cx);
     }
@@ -584,6 +603,7 @@ impl Protocol for Group {
                 MembershipCommand::Join { address, peers } => self.join(cx, address, peers),
                 MembershipCommand::Leave => self.leave(cx),
             },
+            Command::Gather(command) => self.gather(cx, command),
             Command::Broadcast { payload, topology, urgency, ticket } => {
                 if self.role != Role::Member {
                     cx.deliver(Event::Rejected { ticket, reason: RejectReason::NotAMember });

@@ -13,7 +13,7 @@ use super::{Cx, Group};
 use crate::core::{Instant, NodeId, ViewId};
 
 /// How often a decided view is sent again to members that have not confirmed its installation.
-const INSTALL_REPEATS: u32 = 50;
+pub(super) const INSTALL_REPEATS: u32 = 50;
 
 /// How many times the pause after a failed attempt doubles.
 const BACK_OFF_DOUBLINGS: u32 = 5;

@@ -8,8 +8,16 @@ use crate::{group, slingshot};
 pub enum Command {
     /// Enter the group or leave it.
     Membership(MembershipCommand),
+    /// Enter the group, or create it with others.
+    Gather(group::Gather),
     /// Of the multicast: packets, groups of some of the members, the rate of fire.
     Slingshot(slingshot::Command),
+}
+
+impl From<group::Gather> for Command {
+    fn from(command: group::Gather) -> Command {
+        Command::Gather(command)
+    }
 }
 
 impl From<MembershipCommand> for Command {

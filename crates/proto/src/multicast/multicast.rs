@@ -142,6 +142,10 @@ impl Protocol for Multicast {
                 let command = group::Command::Membership(command);
                 self.with_group(cx, |group, cx| group.handle_command(cx, command));
             }
+            Command::Gather(command) => {
+                let command = group::Command::Gather(command);
+                self.with_group(cx, |group, cx| group.handle_command(cx, command));
+            }
             Command::Slingshot(command) => {
                 self.with_slingshot(cx, |slingshot, cx| slingshot.handle_command(cx, command));
             }

@@ -65,7 +65,8 @@ impl Lives {
         match command {
             Command::Membership(
                 MembershipCommand::Bootstrap { .. } | MembershipCommand::Join { .. },
-            ) => {
+            )
+            | Command::Gather(_) => {
                 let life = self.lives.entry(node).or_default();
                 if life.role == Role::Outside {
                     life.is_renewed |= life.has_begun;

@@ -12,7 +12,7 @@ fn any_message() -> impl Strategy<Value = Message> {
     laws::any_of::<Message>().prop_filter("has an end", has_end)
 }
 
-laws::laws!(Message, any_message(), 0u8..23);
+laws::laws!(Message, any_message(), 0u8..29);
 
 #[test]
 fn the_encoding_is_what_it_always_was() {
@@ -30,7 +30,7 @@ fn lines_of_a_trace_are_these() {
 fn each_bad_field_has_its_error() {
     let out_of_range = |field, value| DecodeError::OutOfRange { field, value };
     let refused = |bytes: &[u8]| decode::<Message>(bytes).unwrap_err();
-    assert_eq!(refused(&[22]), DecodeError::UnknownTag(22));
+    assert_eq!(refused(&[28]), DecodeError::UnknownTag(28));
     assert_eq!(refused(&[3, 0, 0, 0, 0, 0, 0, 0, 1, 3]), out_of_range("refusal", 3));
     let view = [20, 0, 0, 0, 0, 0, 0, 0, 1];
     assert_eq!(refused(&[&view[..], &[4, 1]].concat()), out_of_range("count", 1025));
@@ -47,10 +47,10 @@ fn the_documentation_has_all_messages_as_they_are() {
     let page = include_str!("../../../../../docs/protocols/group.md");
     let mut tags = documented(&Message::rows(), page);
     tags.sort_unstable();
-    assert_eq!(tags, Vec::from_iter(0..=21));
+    assert_eq!(tags, Vec::from_iter(0..=27));
 }
 
-const GOLDEN: [&str; 26] = [
+const GOLDEN: [&str; 33] = [
     "000300000000000000050000000000000001",
     "017377696d",
     "02000000000000000200000200000000000000000080000000000000000020000003613a31",
@@ -88,9 +88,23 @@ const GOLDEN: [&str; 26] = [
     "130000000000000002",
     "14000000000000000500020000000200000103",
     "1400000000000000050000",
+    "16000000000000000200000200000000000000000080000000000000000020000003613a31000000030001 \
+     000000000000000400000400000000000000000100000000000000000040000003623a31",
+    "17000000090000000000000007000007000000000000000003",
+    "18000000090000000000000007000007000000000000000000000000010000010000000000000000004000 \
+     000000000000001000000000",
+    "18000000090000000000000007000007000000000000000000000000010000010000000000000000004000 \
+     00000000000000100000000100000009000000000000000700000700000000000000000900000000000000 \
+     0700020000000000000007000007000000000000000001c0000000000000000070000003633a3100000000 \
+     0000000100000100000000000000000040000000000000000010000000",
+    "19000000090000000000000007000007000000000000000003000000090000000000000007000200000000 \
+     00000007000007000000000000000001c0000000000000000070000003633a310000000000000001000001 \
+     00000000000000000040000000000000000010000000",
+    "1a0000000900000000000000070000070000000000",
+    "1b00000009000000000000000700000700000000000000000900000000000000070000070000000000",
 ];
 
-const LINES: [&str; 26] = [
+const LINES: [&str; 33] = [
     "link-ack v5 next 1",
     "detector 4 B",
     "join n2",
@@ -117,4 +131,11 @@ const LINES: [&str; 26] = [
     "response",
     "unreachable v5 [2, 259]",
     "unreachable v5 []",
+    "gather n2 of 3, 1 seen",
+    "gather-prepare f9.n7",
+    "gather-promise f9.n7",
+    "gather-promise f9.n7, accepted f9.n7",
+    "gather-accept f9.n7: 2 members",
+    "gather-accepted f9.n7",
+    "gather-rejected f9.n7, f9.n7",
 ];

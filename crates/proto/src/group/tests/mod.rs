@@ -1,6 +1,7 @@
 //! The parts of a group, without a network.
 
 mod codec;
+mod gather;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use bytes::Bytes;
 
 use super::propose::{Promise, cuts};
 use super::{
-    Ballot, Config, Contact, Cut, Direct, Group, Message, Proposal, Received, Refusal, Role, Timer,
+    Ballot, Command, Config, Contact, Cut, Direct, Event, Expect, Founding, FoundingBallot, Gather,
+    Group, Message, Proposal, Received, Refusal, Role, Timer,
 };
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
@@ -78,6 +80,11 @@ fn messages() -> Vec<(Message, &'static [u8])> {
     let received = vec![Received { origin: 1, incarnation: 8, first: 2, end: 9 }];
     let digest = 0x0102_0304_0506_0708;
     let accepted = Some((ballot, proposal()));
+    let founding = FoundingBallot { round: 9, proposer: contact(7, "").member };
+    let first = Arc::new(Founding {
+        made_at: super::Ballot { round: 9, proposer: NodeId(7) },
+        members: vec![contact(7, "c:1"), contact(1, "")],
+    });
     vec![
         (
             Message::Chain(chain::Message::LinkAck { view, next: 1 }),
@@ -120,6 +127,30 @@ fn messages() -> Vec<(Message, &'static [u8])> {
             &[20, 0, 0, 0, 0, 0, 0, 0, 5, 0, 2, 0, 0, 0, 2, 0, 0, 1, 3],
         ),
         (Message::Unreachable { view, members: Vec::new() }, &[20, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0]),
+        (
+            Message::Gather {
+                contact: contact(2, "a:1"),
+                expect: 3,
+                seen: vec![contact(4, "b:1")],
+            },
+            &[22, 0, 0, 0, 0, 0, 0, 0, 2],
+        ),
+        (Message::GatherPrepare { ballot: founding, expect: 3 }, &[23, 0, 0, 0, 9]),
+        (
+            Message::GatherPromise { ballot: founding, contact: contact(1, ""), accepted: None },
+            &[24, 0, 0, 0, 9],
+        ),
+        (
+            Message::GatherPromise {
+                ballot: founding,
+                contact: contact(1, ""),
+                accepted: Some((founding, first.clone())),
+            },
+            &[24, 0, 0, 0, 9],
+        ),
+        (Message::GatherAccept { ballot: founding, expect: 3, founding: first }, &[25, 0, 0, 0, 9]),
+        (Message::GatherAccepted { ballot: founding }, &[26, 0, 0, 0, 9]),
+        (Message::GatherRejected { ballot: founding, promised: founding }, &[27, 0, 0, 0, 9]),
     ]
 }
 
@@ -161,8 +192,8 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[22])),
-        Err(DecodeError::UnknownTag(22))
+        decode_exact::<Message>(Bytes::from_static(&[28])),
+        Err(DecodeError::UnknownTag(28))
     );
     let unreachable = Bytes::from_static(&[20, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0]);
     assert_eq!(
