@@ -14,6 +14,7 @@ use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
 use crate::lock;
 use crate::multicast::MulticastBuilder;
+use crate::peers::Resolver;
 use crate::walks::WalksBuilder;
 
 /// Why a host cannot start.
@@ -62,6 +63,7 @@ pub struct HostBuilder {
     ip_multicast: Multicast,
     exposure: Exposure,
     detector: detector::Config,
+    resolver: Resolver,
 }
 
 impl HostBuilder {
@@ -138,6 +140,13 @@ impl HostBuilder {
         self
     }
 
+    /// The name server for peers of the form `dns:`. Default: the system's resolver for address
+    /// records, which also reads `/etc/hosts`; the servers in `/etc/resolv.conf` for SRV records.
+    pub fn dns_server(mut self, address: SocketAddr) -> HostBuilder {
+        self.resolver = Resolver::of_server(address);
+        self
+    }
+
     /// Allows addresses beyond loopback although nothing is encrypted or authenticated: any host
     /// that reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
@@ -184,7 +193,8 @@ impl HostBuilder {
         }
         let datagram_message_bytes_max = bound.datagram_message_bytes_max();
         let state = Arc::new(Mutex::new(State::Bound(Box::new(bound))));
-        Ok(Host { state, id, address, datagram_message_bytes_max })
+        let resolver = self.resolver;
+        Ok(Host { state, id, address, datagram_message_bytes_max, resolver })
     }
 }
 
@@ -203,6 +213,7 @@ pub struct Host {
     pub(crate) id: NodeId,
     pub(crate) address: SocketAddr,
     pub(crate) datagram_message_bytes_max: usize,
+    pub(crate) resolver: Resolver,
 }
 
 /// Whether a host has begun to run: with its first service, inside a runtime.
@@ -228,6 +239,7 @@ impl Host {
             ip_multicast: Multicast::default(),
             exposure: Exposure::default(),
             detector: detector::Config::new(),
+            resolver: Resolver::default(),
         }
     }
 

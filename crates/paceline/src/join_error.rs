@@ -1,6 +1,5 @@
 //! Why a host does not enter a service.
 
-use std::io;
 use std::time::Duration;
 
 use paceline_net::{Closed, StartError};
@@ -8,15 +7,7 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::group::Refusal;
 use thiserror::Error;
 
-/// A peer is no address, or its name is not known.
-#[derive(Debug, Error)]
-#[error("peer `{peer}` cannot be resolved: {source}; expected HOST:PORT")]
-pub struct UnresolvedPeer {
-    /// The peer.
-    pub peer: String,
-    /// Why.
-    pub source: io::Error,
-}
+use crate::peers::PeerError;
 
 /// Why a node did not become a member.
 #[derive(Debug, Error)]
@@ -30,9 +21,9 @@ pub enum JoinError {
     /// No peer was given.
     #[error("no peer: name a member, or create the group with `bootstrap`")]
     NoPeer,
-    /// A peer is no address, or its name is not known.
+    /// A peer has none of the forms, or its name is not known.
     #[error(transparent)]
-    Unresolved(#[from] UnresolvedPeer),
+    Peer(#[from] PeerError),
     /// No member answered in time.
     #[error(
         "no member of the group answered at {peers} within {within:?}: is one running there, with \
@@ -43,6 +34,28 @@ pub enum JoinError {
         peers: String,
         /// How long was waited.
         within: Duration,
+    },
+    /// Too few hosts found each other to create the group, and no member answered in time.
+    #[error(
+        "fewer than {expect} hosts found each other at {peers} within {within:?}, and no member \
+         of the group answered there: do as many run, with the same cluster and group name?"
+    )]
+    TooFewHosts {
+        /// Number of hosts that create the group.
+        expect: u32,
+        /// The peers.
+        peers: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// Other hosts expect another number of hosts.
+    #[error(
+        "this host creates the group with {expect} hosts, and others with another number: all \
+         need the same"
+    )]
+    OtherExpect {
+        /// Number of hosts that create the group.
+        expect: u32,
     },
     /// A member refused.
     #[error("refused: {refusal}")]

@@ -1,49 +1,29 @@
 //! How a host starts a service, and enters it by asking peers.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::record::ServiceNumber;
 use paceline_net::{Events, Hosted, Node, StartError};
-use paceline_proto::core::{MembershipCommand, NodeId};
+use paceline_proto::core::knobs::Value;
+use paceline_proto::core::{ConfigError, MembershipCommand, NodeId};
+use paceline_proto::group::{Expect, Gather};
 
 use crate::Host;
-use crate::join_error::{JoinError, UnresolvedPeer};
+use crate::join_error::JoinError;
 use crate::member::MemberHandle;
+use crate::peers::{PeerError, Peers};
 use crate::reader::{Reader, Report};
 
-/// The members to ask.
-#[derive(Default)]
-pub(crate) struct Peers {
-    names: Vec<String>,
-    pub(crate) addresses: Vec<SocketAddr>,
-}
-
-impl Peers {
-    /// Resolves the names of peers (`host:port`), each to all its addresses; `no_peer` if there is
-    /// none.
-    pub(crate) async fn resolve<E: From<UnresolvedPeer>>(
-        names: impl IntoIterator<Item = impl AsRef<str>>,
-        no_peer: E,
-    ) -> Result<Peers, E> {
-        let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
-        if names.is_empty() {
-            return Err(no_peer);
-        }
-        let mut addresses = Vec::new();
-        for name in &names {
-            let unresolved = |source| UnresolvedPeer { peer: name.clone(), source };
-            addresses.extend(tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?);
-        }
-        Ok(Peers { names, addresses })
-    }
-
-    /// The names in one line.
-    pub(crate) fn listed(&self) -> String {
-        self.names.join(", ")
-    }
+/// How a member of a group begins.
+pub(crate) enum Beginning {
+    /// It is the first member.
+    Alone,
+    /// It asks members.
+    With(Peers),
+    /// It asks members, and if there are none it creates the group with other hosts.
+    Expecting(Expect, Peers),
 }
 
 /// What the builder of every service has: the host, the service's name, and how long entering it
@@ -69,6 +49,15 @@ impl Joining {
         Bytes::from(self.host.address.to_string())
     }
 
+    /// Reads the forms of peers, and asks all their sources once; `no_peer` if there is none.
+    pub(crate) async fn resolve<E: From<PeerError>>(
+        &self,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
+        no_peer: E,
+    ) -> Result<Peers, E> {
+        Peers::resolve(peers, self.host.resolver, no_peer).await
+    }
+
     /// The longest message, bytes, that a datagram carries.
     pub(crate) fn datagram_message_bytes_max(&self) -> usize {
         self.host.datagram_message_bytes_max
@@ -85,18 +74,18 @@ impl Joining {
         self.host.endpoint()?.start(number, protocol, Arc::new(shared))
     }
 
-    /// Starts a member and founds its group, or joins it if there are peers. Returns once it is in
-    /// a view, which is the first event.
+    /// Starts a member and founds its group, or joins it. Returns once it is in a view, which is
+    /// the first event.
     pub(crate) async fn enter<P, R>(
         self,
         kind: &str,
-        peers: Option<Peers>,
+        beginning: Beginning,
         protocol: P,
         shared: P::Shared,
         report: impl FnOnce(Node<P>) -> R,
     ) -> Result<(MemberHandle<P>, Reader<R>), JoinError>
     where
-        P: Hosted<Command: From<MembershipCommand>>,
+        P: Hosted<Command: From<MembershipCommand> + From<Gather>>,
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());
@@ -104,20 +93,34 @@ impl Joining {
         let member = MemberHandle::new(node, id);
         let node = member.node();
         let mut reader = Reader::new(events, member.standing().clone(), report(node.clone()));
-        let listed = match peers {
-            None => {
-                node.command(MembershipCommand::Bootstrap { address }.into())?;
-                "this node".to_owned()
+        let (command, mut peers, expect) = match beginning {
+            Beginning::Alone => {
+                (MembershipCommand::Bootstrap { address }.into(), Peers::default(), None)
             }
-            Some(peers) => {
+            Beginning::With(peers) => {
                 let join = MembershipCommand::Join { address, peers: Vec::new() };
-                node.command(join.into())?;
-                let listed = peers.listed();
-                node.seek(peers.addresses)?;
-                listed
+                (join.into(), peers, None)
+            }
+            Beginning::Expecting(expect, peers) => {
+                let gather = Gather { address, peers: Vec::new(), expect };
+                (gather.into(), peers, Some(expect))
             }
         };
-        reader.first_view(node, within, &listed).await?;
+        node.command(command)?;
+        node.seek(peers.addresses())?;
+        reader.first_view(node, within, &mut peers, expect).await?;
         Ok((member, reader))
+    }
+}
+
+/// Checks a number of hosts that create a group of at most `members_max`.
+pub(crate) fn expect_of(hosts: u32, members_max: usize) -> Result<Expect, ConfigError> {
+    let refused = |expected| {
+        Err(ConfigError::Invalid { knob: "expect", value: Value::Integer(hosts.into()), expected })
+    };
+    match Expect::new(hosts) {
+        None => refused("2 to 64"),
+        Some(_) if hosts as usize > members_max => refused("at most members_max"),
+        Some(expect) => Ok(expect),
     }
 }

@@ -110,6 +110,7 @@ mod join_error;
 mod joining;
 mod member;
 pub mod multicast;
+mod peers;
 mod reader;
 pub mod walks;
 
@@ -121,9 +122,10 @@ pub use group::{
     SendError, Sent, TryBroadcastError, TrySendError,
 };
 pub use host::{Host, HostBuilder, HostError};
-pub use join_error::{JoinError, UnresolvedPeer};
+pub use join_error::JoinError;
 pub use member::MemberHandle;
 pub use multicast::{Multicast, MulticastBuilder, MulticastError};
+pub use peers::{PeerError, PeerFormError, PeerSource};
 pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 
 pub use paceline_named as named;

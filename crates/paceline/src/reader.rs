@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use paceline_net::{Events, Hosted, Node};
 use paceline_proto::core::Protocol;
-use paceline_proto::group::{self, Refusal};
+use paceline_proto::group::counters::FOUNDING_OTHER_EXPECT;
+use paceline_proto::group::{self, Expect, Refusal};
 
 use crate::join_error::JoinError;
 use crate::member::Standing;
+use crate::peers::Peers;
 
 /// The events of a protocol with a group that an application receives.
 pub(crate) trait Report {
@@ -83,16 +85,18 @@ impl<R: Report> Reader<R> {
         self.report.report(event)
     }
 
-    /// Waits until the node is in a view, which is then the next event. A node that is not in time
-    /// is stopped.
+    /// Waits until the node is in a view, which is then the next event, and asks the sources of
+    /// peers meanwhile. A node that is not in time is stopped.
     pub(crate) async fn first_view(
         &mut self,
         node: &Node<R::Protocol>,
         within: Duration,
-        peers: &str,
+        peers: &mut Peers,
+        expect: Option<Expect>,
     ) -> Result<(), JoinError> {
         let mut refusal = None;
-        match tokio::time::timeout(within, self.await_view(&mut refusal)).await {
+        let entered = peers.seek_until(node, self.await_view(&mut refusal));
+        match tokio::time::timeout(within, entered).await {
             Ok(first) => {
                 self.first = Some(first.ok_or(JoinError::Closed)?);
                 Ok(())
@@ -103,10 +107,16 @@ impl<R: Report> Reader<R> {
                     refusal = Some(Refusal::IdInUse);
                 }
                 node.stop().await;
-                Err(match refusal {
-                    None if counters.count("peer_later_start_known") > 0 => JoinError::ClockBehind,
-                    Some(refusal) => JoinError::Refused { refusal },
-                    None => JoinError::Unanswered { peers: peers.to_owned(), within },
+                let others = counters.count(FOUNDING_OTHER_EXPECT.name());
+                let peers = peers.listed();
+                Err(match (refusal, expect.map(Expect::hosts)) {
+                    (None, _) if counters.count("peer_later_start_known") > 0 => {
+                        JoinError::ClockBehind
+                    }
+                    (Some(refusal), _) => JoinError::Refused { refusal },
+                    (None, Some(expect)) if others > 0 => JoinError::OtherExpect { expect },
+                    (None, Some(expect)) => JoinError::TooFewHosts { expect, peers, within },
+                    (None, None) => JoinError::Unanswered { peers, within },
                 })
             }
         }

@@ -7,7 +7,8 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use paceline::{
-    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId, View,
+    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId,
+    PeerFormError, PeerSource, View,
 };
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -33,8 +34,11 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
     pub group: String,
 
-    /// A member to ask, HOST:PORT; may be repeated [env: PACELINE_PEERS, unless --bootstrap]
-    #[arg(long = "peer", value_name = "HOST:PORT", value_delimiter = ',')]
+    /// Where to find members, may be repeated: HOST:PORT; dns:NAME:PORT (A and AAAA records);
+    /// dns:_SERVICE._PROTOCOL.NAME (SRV records); file:PATH (one a line, # comments); env:VARIABLE
+    /// (with commas). Names and files are asked again until this node has joined [env:
+    /// PACELINE_PEERS, unless --bootstrap]
+    #[arg(long = "peer", value_name = "PEER", value_delimiter = ',', value_parser = peer)]
     pub peers: Vec<String>,
 
     #[command(flatten)]
@@ -43,6 +47,13 @@ pub struct HostArgs {
     /// Create the group. Use only for the very first member, and after all members were lost
     #[arg(long, conflicts_with = "peers")]
     pub bootstrap: bool,
+
+    /// Join the group at --peer; if there is none, create it once N nodes with this option see each
+    /// other, 2 to 64, the same number at all. For nodes that start together: one group is created
+    /// if N is more than half of them
+    #[arg(long, value_name = "N", conflicts_with = "bootstrap")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub expect: Option<u32>,
 
     /// The address to listen on, by TCP and UDP
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
@@ -117,7 +128,11 @@ impl Args {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
         let joined = runtime.block_on(unless_stopped(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(peers).await }
+            match host.expect {
+                _ if host.bootstrap => group.bootstrap().await,
+                Some(hosts) => group.expect(hosts, peers).await,
+                None => group.join(peers).await,
+            }
         }));
         let (group, events) = joined?.map_err(explain)?;
         Ok(Member { group, events })
@@ -177,6 +192,11 @@ impl HostArgs {
     }
 }
 
+/// Checks the form of a peer.
+pub fn peer(text: &str) -> Result<String, PeerFormError> {
+    text.trim().parse().map(|source: PeerSource| source.to_string())
+}
+
 /// These peers, or if there are none those of `PACELINE_PEERS`.
 ///
 /// Not an environment variable of the argument: a variable that is set for one command must not
@@ -191,8 +211,9 @@ pub fn peers_or_environment(peers: &[String]) -> Result<Vec<String>, CliError> {
             None => Ok(Vec::new()),
         };
     };
-    let words = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
-    Ok(words.map(str::to_owned).collect())
+    let words = variable.split(',').filter(|word| !word.trim().is_empty());
+    let wrong = |error| CliError::Input(format!("PACELINE_PEERS: {error}"));
+    words.map(|word| peer(word).map_err(wrong)).collect()
 }
 
 /// Why a host did not start.

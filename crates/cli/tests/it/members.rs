@@ -157,3 +157,51 @@ fn the_former_names_of_peers_are_refused_with_the_present_ones() {
     founder.wait().unwrap();
     assert!(line.contains("listens on"), "{line}");
 }
+
+#[test]
+fn a_peer_of_no_form_is_refused_with_the_place_and_the_forms() {
+    let place = Place::new();
+    place.write("peers", "# none\nweb\n");
+    for (peer, parts) in [
+        ("web", ["--peer", "`web` has no port; expected HOST:PORT, dns:NAME:PORT"]),
+        ("dns:web", ["--peer", "`dns:web` has no port; expected dns:NAME:PORT"]),
+        ("file:peers", ["`file:peers`", "line 2: `web` has no port; expected HOST:PORT"]),
+        ("env:POD_PEERS", ["`env:POD_PEERS`", "`:1` names no host; expected HOST:PORT"]),
+    ] {
+        let output = place.command(&["node", "--peer", peer]).env("POD_PEERS", ":1").output();
+        let output = output.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{peer}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{peer}: {said}");
+    }
+    for command in [&["node"][..], &["dht", "get", "k"]] {
+        let output = place.command(command).env("PACELINE_PEERS", "10.0.0.1:7,web").output();
+        let said = String::from_utf8(output.unwrap().stderr).unwrap();
+        assert!(said.contains("PACELINE_PEERS: `web` has no port; expected HOST:PORT"), "{said}");
+    }
+}
+
+#[test]
+fn three_nodes_that_expect_each_other_create_one_group() {
+    let place = Place::new();
+    let first = free_ports(3);
+    let peers: Vec<String> = (first..first + 3).map(address).collect();
+    place.write("peers", &peers.join("\n"));
+    let start = |bind: &str, id: &str| {
+        let node = ["node", "--expect", "3", "--peer", "file:peers", "--bind", bind, "--id", id];
+        Running::start_unread(&place, &node)
+    };
+    let nodes = [start(&peers[0], "7"), start(&peers[1], "4"), start(&peers[2], "9")];
+    for node in &nodes {
+        node.says("n4 n7 n9");
+    }
+    for (arguments, part) in [
+        (&["node", "--expect", "1", "--peer", &peers[0]][..], "2..=64"),
+        (&["node", "--expect", "3", "--bootstrap"], "cannot be used with"),
+        (&["node", "--service", "dht", "--expect", "3", "--peer", &peers[0]], "--bootstrap"),
+        (&["node", "--service", "walk", "--expect", "3"], "a server waits for its client"),
+    ] {
+        let said = place.error(arguments, 2);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+}

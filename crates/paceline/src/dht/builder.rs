@@ -12,7 +12,8 @@ use super::file::File;
 use super::replies::{PendingReplies, Phase};
 use super::{Dht, Settings};
 use crate::Host;
-use crate::joining::{Joining, Peers};
+use crate::joining::Joining;
+use crate::peers::Peers;
 
 /// Number of restored records passed to the overlay at once.
 const RESTORED_TOGETHER: usize = 1024;
@@ -165,11 +166,13 @@ impl DhtBuilder {
         self.begin(Part::Founder, Vec::new()).await
     }
 
-    /// Joins through these hosts (`host:port`; a name stands for all its addresses), and takes its
-    /// part of the stored values. Returns once it can send and answer requests.
+    /// Joins through hosts at these addresses, each in a form of
+    /// [`PeerSource`](crate::PeerSource), and takes its part of the stored values. Names and files
+    /// are asked again until the host can send and answer requests; then this returns.
     ///
     /// # Errors
-    /// As [`DhtBuilder::bootstrap`]; if a peer cannot be resolved, or none answers in time.
+    /// As [`DhtBuilder::bootstrap`]; if a peer has none of the forms, a host cannot be resolved, or
+    /// none answers in time.
     pub async fn join(
         self,
         peers: impl IntoIterator<Item = impl AsRef<str>>,
@@ -207,12 +210,12 @@ impl DhtBuilder {
         }
         let peers = match part {
             Part::Founder => Peers::default(),
-            _ => Peers::resolve(peers, DhtError::NoPeer).await?,
+            _ => self.joining.resolve(peers, DhtError::NoPeer).await?,
         };
         self.start(part, peers).await
     }
 
-    async fn start(self, part: Part, peers: Peers) -> Result<Dht, DhtError> {
+    async fn start(self, part: Part, mut peers: Peers) -> Result<Dht, DhtError> {
         let awaits_disk = self.file.is_some() && self.acknowledge == Acknowledge::OnDisk;
         let config = self.config.with_durable(self.file.is_some()).with_awaits_disk(awaits_disk);
         let config = config.build()?;
@@ -235,10 +238,7 @@ impl DhtBuilder {
             Part::Client => Command::Visit { address: own },
         };
         node.command(command)?;
-        let listed = peers.listed();
-        if !peers.addresses.is_empty() {
-            node.seek(peers.addresses)?;
-        }
+        node.seek(peers.addresses())?;
         // Restored once the node is a member.
         let kept = file.as_ref().map(File::read).transpose()?.unwrap_or_default();
         let replies = Arc::new(PendingReplies::new());
@@ -249,6 +249,7 @@ impl DhtBuilder {
         let dht = Dht::new(member, replies, id, settings, self.bundles_in_flight, damaged);
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
+        let began = peers.seek_until(&node, began);
         let began = tokio::time::timeout(within, began).await;
         match began.map(|phase| phase.map(|phase| phase.clone())) {
             Ok(Ok(Phase::In)) => {
@@ -267,7 +268,7 @@ impl DhtBuilder {
                 } else if counters.count("peer_later_start_known") > 0 {
                     DhtError::ClockBehind
                 } else {
-                    DhtError::Unanswered { peers: listed, within }
+                    DhtError::Unanswered { peers: peers.listed(), within }
                 })
             }
             Ok(_) => Err(DhtError::Closed),

@@ -7,7 +7,7 @@ use paceline_proto::overlay::{FailReason, RejectReason};
 use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::join_error::UnresolvedPeer;
+use crate::peers::PeerError;
 
 /// Why a host did not join or create a table.
 #[derive(Debug, Error)]
@@ -31,9 +31,9 @@ pub enum DhtError {
     /// No peer was given.
     #[error("no peer: name a host of the table, or create the table with `bootstrap`")]
     NoPeer,
-    /// A peer is no address, or its name is not known.
+    /// A peer has none of the forms, or its name is not known.
     #[error(transparent)]
-    Unresolved(#[from] UnresolvedPeer),
+    Peer(#[from] PeerError),
     /// No host of the table answered in time.
     #[error(
         "no host of the table answered at {peers} within {within:?}: is one running there, with \

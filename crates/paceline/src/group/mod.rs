@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::Host;
 use crate::join_error::JoinError;
-use crate::joining::{Joining, Peers};
+use crate::joining::{Beginning, Joining, expect_of};
 use crate::member::{MemberHandle, Role};
 use events::GroupReport;
 
@@ -100,29 +100,55 @@ impl GroupBuilder {
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.
     pub async fn bootstrap(self) -> Result<(Group, Events), JoinError> {
-        self.enter(None).await
+        self.enter(Beginning::Alone).await
     }
 
-    /// Joins by asking these members (`host:port`; a name stands for all its addresses). Returns
-    /// once the node is in a view.
+    /// Joins by asking members at these addresses, each in a form of
+    /// [`PeerSource`](crate::PeerSource). Names and files are asked again until the node is in a
+    /// view; then this returns.
     ///
     /// # Errors
-    /// If a peer cannot be resolved, none answers in time, or the node is refused.
+    /// If a peer has none of the forms, a host cannot be resolved, none answers in time, or the
+    /// node is refused.
     pub async fn join(
         self,
         peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Group, Events), JoinError> {
-        let peers = Peers::resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Some(peers)).await
+        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Beginning::With(peers)).await
     }
 
-    async fn enter(self, peers: Option<Peers>) -> Result<(Group, Events), JoinError> {
+    /// Joins as [`join`](Self::join) does; if there is no group, creates it with the other hosts
+    /// that do the same, once `hosts` of them see each other, this one included (2 to 64, at most
+    /// `members_max`, the same number at all). The host with the least id creates it. For hosts
+    /// that start at the same time, none of which is to be the first.
+    ///
+    /// One group is created, whatever messages are lost and whichever hosts pause or crash, if
+    /// `hosts` is more than half of all starts before the hosts are members; a host that starts
+    /// again before that counts twice. Further hosts join the group. A host that hears of a group
+    /// creates none. [`within`](Self::within) counts for all of it.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join); if `hosts` is out of range, or too few hosts see each other in
+    /// time.
+    pub async fn expect(
+        self,
+        hosts: u32,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<(Group, Events), JoinError> {
+        let expect = expect_of(hosts, self.config.members_max())?;
+        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Beginning::Expecting(expect, peers)).await
+    }
+
+    async fn enter(self, beginning: Beginning) -> Result<(Group, Events), JoinError> {
         let config = self.config.build()?;
         let message_bytes_max = config.chain().message_bytes_max();
         let outcomes = Arc::new(Outcomes::new(config.direct_window_bytes()));
         let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
-        let (member, reader) = self.joining.enter("group", peers, protocol, config, report).await?;
+        let (member, reader) =
+            self.joining.enter("group", beginning, protocol, config, report).await?;
         let (topology, urgency) = (None, Urgency::Throughput);
         let group = Group { member, outcomes, message_bytes_max, topology, urgency };
         Ok((group, Events::new(reader)))

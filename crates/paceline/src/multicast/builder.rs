@@ -8,7 +8,7 @@ use super::Multicast;
 use super::events::{Events, MulticastReport};
 use crate::Host;
 use crate::join_error::JoinError;
-use crate::joining::{Joining, Peers};
+use crate::joining::{Beginning, Joining, expect_of};
 
 /// Default bound on unread packets and reports of losses.
 const UNREAD_MAX: usize = 16_384;
@@ -62,29 +62,56 @@ impl MulticastBuilder {
     /// # Errors
     /// If a knob is out of range, or there is no tokio runtime.
     pub async fn bootstrap(self) -> Result<(Multicast, Events), JoinError> {
-        self.enter(None).await
+        self.enter(Beginning::Alone).await
     }
 
-    /// Joins by asking these members (`host:port`; a name stands for all its addresses). Returns
-    /// once the node is in a view.
+    /// Joins by asking members at these addresses, each in a form of
+    /// [`PeerSource`](crate::PeerSource). Names and files are asked again until the node is in a
+    /// view; then this returns.
     ///
     /// # Errors
-    /// If a peer cannot be resolved, none answers in time, or the node is refused.
+    /// If a peer has none of the forms, a host cannot be resolved, none answers in time, or the
+    /// node is refused.
     pub async fn join(
         self,
         peers: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(Multicast, Events), JoinError> {
-        let peers = Peers::resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Some(peers)).await
+        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Beginning::With(peers)).await
     }
 
-    async fn enter(self, peers: Option<Peers>) -> Result<(Multicast, Events), JoinError> {
+    /// Joins as [`join`](Self::join) does; if there is no group, creates it with the other hosts
+    /// that do the same, once `hosts` of them see each other, this one included (2 to 64, at most
+    /// `members_max`, the same number at all). The host with the least id creates it. For hosts
+    /// that start at the same time, none of which is to be the first.
+    ///
+    /// One group is created, whatever messages are lost and whichever hosts pause or crash, if
+    /// `hosts` is more than half of all starts before the hosts are members; a host that starts
+    /// again before that counts twice. Further hosts join the group. A host that hears of a group
+    /// creates none. [`within`](Self::within) counts for all of it.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join); if `hosts` is out of range, or too few hosts see each other in
+    /// time.
+    pub async fn expect(
+        self,
+        hosts: u32,
+        peers: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<(Multicast, Events), JoinError> {
+        let expect = expect_of(hosts, self.group.members_max())?;
+        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
+        self.enter(Beginning::Expecting(expect, peers)).await
+    }
+
+    async fn enter(self, beginning: Beginning) -> Result<(Multicast, Events), JoinError> {
         let config = Config::new(self.group, self.slingshot)?;
         let datagram_bytes_max = self.joining.datagram_message_bytes_max();
         let payload_bytes_max = config.payload_bytes_max(datagram_bytes_max);
         let protocol = Protocol::new(&config);
-        let (member, reader) =
-            self.joining.enter("multicast", peers, protocol, config, MulticastReport::new).await?;
+        let (member, reader) = self
+            .joining
+            .enter("multicast", beginning, protocol, config, MulticastReport::new)
+            .await?;
         Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
     }
 }

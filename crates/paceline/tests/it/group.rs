@@ -310,7 +310,7 @@ async fn who_cannot_join_is_told_why() {
     assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
 
     let joined = host(7).group("g").join(["no such host.invalid:1"]).await;
-    assert!(matches!(error(joined), JoinError::Unresolved { .. }));
+    assert!(matches!(error(joined), JoinError::Peer(_)));
     let joined = host(7).group("g").join(["127.0.0.1"]).await;
     assert!(error(joined).to_string().contains("expected HOST:PORT"));
     let joined = host(7).group("g").join([] as [&str; 0]).await;

@@ -3,6 +3,7 @@
 mod attacks;
 mod beside_lies;
 mod dht;
+mod discovery;
 mod group;
 mod memory;
 mod multicast;

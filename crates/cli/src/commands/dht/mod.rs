@@ -24,7 +24,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::Outcome;
-use super::member::{FormerSeed, peers_or_environment, runtime, unless_stopped};
+use super::member::{FormerSeed, peer, peers_or_environment, runtime, unless_stopped};
 use super::node::dht::explain;
 use crate::content::text_or_base64;
 use crate::error::CliError;
@@ -91,8 +91,9 @@ Examples:
 /// The table, and how to reach it.
 #[derive(Debug, clap::Args)]
 pub struct ClientArgs {
-    /// A host to ask, HOST:PORT; may be repeated [env: PACELINE_PEERS]
-    #[arg(long = "peer", value_name = "HOST:PORT", value_delimiter = ',')]
+    /// Where to find hosts, may be repeated: HOST:PORT, dns:NAME:PORT, dns:_SERVICE._PROTOCOL.NAME,
+    /// file:PATH or env:VARIABLE [env: PACELINE_PEERS]
+    #[arg(long = "peer", value_name = "PEER", value_delimiter = ',', value_parser = peer)]
     peers: Vec<String>,
 
     #[command(flatten)]

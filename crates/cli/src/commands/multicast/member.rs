@@ -54,7 +54,11 @@ impl Args {
         let group = builder.start().map_err(explain_host)?.multicast(&host.group);
         let group = group.with_repairs(change).within(host.join_within);
         let joined = runtime.block_on(unless_stopped(async {
-            if host.bootstrap { group.bootstrap().await } else { group.join(peers).await }
+            match host.expect {
+                _ if host.bootstrap => group.bootstrap().await,
+                Some(hosts) => group.expect(hosts, peers).await,
+                None => group.join(peers).await,
+            }
         }));
         let (multicast, events) = joined?.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();

@@ -85,6 +85,11 @@ pub fn host(
     args: &HostOptions,
     ui: &Ui,
 ) -> Result<Outcome, CliError> {
+    if member.expect.is_some() {
+        let wrong = "--service dht: a table is created by one host: start it with --bootstrap, not \
+                     --expect";
+        return Err(CliError::Input(wrong.to_owned()));
+    }
     let (runtime, peers) = (runtime()?, member.peers()?);
     let mut builder = member
         .builder()

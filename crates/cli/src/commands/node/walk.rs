@@ -25,9 +25,9 @@ pub struct ServerArgs {
 
 /// Is a server until Ctrl-C, or this many, each with a thread and a port of its own.
 pub fn serve(member: &HostArgs, workers: u16, ui: &Ui) -> Result<Outcome, CliError> {
-    if member.bootstrap || !member.peers.is_empty() {
-        let wrong = "--service walk: a server waits for its client, and accepts neither --peer nor \
-                     --bootstrap";
+    if member.bootstrap || member.expect.is_some() || !member.peers.is_empty() {
+        let wrong = "--service walk: a server waits for its client, and accepts none of --peer, \
+                     --bootstrap and --expect";
         return Err(CliError::Input(wrong.to_owned()));
     }
     let hosts: Option<Vec<HostArgs>> = (0..workers).map(|place| member.of_worker(place)).collect();

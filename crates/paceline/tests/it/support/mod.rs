@@ -1,5 +1,6 @@
 //! What several tests of the library start.
 
+pub mod dns;
 pub mod ring;
 pub mod stranger;
 
