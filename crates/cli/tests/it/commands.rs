@@ -92,6 +92,26 @@ fn bench_simulator_measures_chain_and_queue() {
 }
 
 #[test]
+fn bench_hosts_measures_them_at_rest_and_kills_one() {
+    let place = Place::new();
+    let settings = ["--hosts", "3", "--groups", "4", "--tables", "1", "--rest", "1s"];
+    let (ran, document) = place.json(&[&["bench", "hosts"], &settings[..]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let steps = document["at_rest"].as_array().unwrap();
+    let groups: Vec<_> = steps.iter().map(|step| step["groups"].as_u64().unwrap()).collect();
+    assert_eq!(groups, [1, 4]);
+    for step in steps {
+        // A probe in 180 ms, and the answer to another one.
+        let datagrams = step["detector_datagrams_per_s"].as_f64().unwrap();
+        assert!((5.0..20.0).contains(&datagrams), "{step}");
+    }
+    assert_eq!(document["not_agreed"], 0);
+    assert!(document["agreed_s"].as_f64().unwrap() < 30.0, "{document}");
+    let refused = place.error(&["bench", "hosts", "--hosts", "2"], 2);
+    assert!(refused.contains("3..=64"), "{refused}");
+}
+
+#[test]
 fn bench_coding_compares_every_kernel_with_copying() {
     let place = Place::new();
     let (ran, document) = place.json(&["bench", "coding", "--milliseconds", "1"]);

@@ -79,6 +79,8 @@ pub struct HostDetector {
     me: NodeId,
     lists: BTreeMap<ServicePlace, Listed>,
     peers: BTreeMap<NodeId, Peer>,
+    // No peer's `differs_at` is before it.
+    differs_from: Instant,
 }
 
 /// What a service has named.
@@ -156,6 +158,7 @@ impl HostDetector {
             me: me.node,
             lists: BTreeMap::new(),
             peers: BTreeMap::new(),
+            differs_from: Instant::MAX,
         }
     }
 
@@ -264,7 +267,8 @@ impl HostDetector {
         if self.detector.deadline() <= now {
             self.detector.poll(now, &mut self.detected);
         }
-        for (&node, peer) in &mut self.peers {
+        let is_due = self.differs_from <= now;
+        for (&node, peer) in self.peers.iter_mut().filter(|_| is_due) {
             if peer.differs_at <= now {
                 peer.differs_at = Instant::MAX;
                 if peer.tie_heard != peer.tie() {
@@ -275,14 +279,17 @@ impl HostDetector {
                 }
             }
         }
+        if is_due {
+            let first = self.peers.values().map(|peer| peer.differs_at).min();
+            self.differs_from = first.unwrap_or(Instant::MAX);
+        }
         self.settle(now, Vec::new());
     }
 
     /// When the driver must call [`HostDetector::poll`]; [`Instant::MAX`] while no service watches
     /// a member.
     pub fn deadline(&self) -> Instant {
-        let differs_at = self.peers.values().map(|peer| peer.differs_at).min();
-        self.detector.deadline().min(differs_at.unwrap_or(Instant::MAX))
+        self.detector.deadline().min(self.differs_from)
     }
 
     /// The hosts that are watched, each in the run that the detector takes for the present one.
@@ -322,6 +329,7 @@ impl HostDetector {
             true => Instant::MAX,
             false => peer.differs_at.min(now + DIFFER_FOR),
         };
+        self.differs_from = self.differs_from.min(peer.differs_at);
     }
 
     /// Has the detector watch the chosen run of each node.

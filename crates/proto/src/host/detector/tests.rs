@@ -291,6 +291,7 @@ fn state_is_that_of_the_lists() {
         }
     }
     assert_eq!((host.memory_bytes(), host.watched().count()), (0, 0));
+    host.poll(hosts.now + 10 * SECOND);
     assert_eq!(host.deadline(), Instant::MAX);
 }
 
