@@ -15,6 +15,7 @@
 //! ([`WatchNews::Differs`]), and ask the member.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,7 +100,9 @@ struct Peer {
     /// The run that the node named last, and when.
     heard: Option<(u64, Instant)>,
     /// By service.
-    wanted: Vec<Wanted>,
+    wanted: BTreeMap<ServicePlace, Wanted>,
+    /// The hash of what the host watches the node for.
+    tie: u32,
     /// The hash that its last datagram carried.
     tie_heard: u32,
     /// When the services are told that the two hosts differ.
@@ -109,7 +112,6 @@ struct Peer {
 /// A member that a service watches.
 #[derive(Debug)]
 struct Wanted {
-    service: ServicePlace,
     watched: WatchedMember,
     mark: u32,
     since: Instant,
@@ -121,11 +123,6 @@ struct Wanted {
 }
 
 impl Peer {
-    /// The hash of what the host watches the node for.
-    fn tie(&self) -> u32 {
-        self.wanted.iter().fold(0, |tie, wanted| tie ^ wanted.mark)
-    }
-
     /// True if the node runs another incarnation than that of this member's host.
     fn is_gone(&self, wanted: &Wanted) -> bool {
         self.heard.is_some_and(|(run, at)| {
@@ -135,7 +132,7 @@ impl Peer {
 
     /// The run to watch. `is_down` if the detector has given up the present one.
     fn choose(&self, is_down: bool) -> u64 {
-        let open = || self.wanted.iter().filter(|wanted| !self.is_gone(wanted));
+        let open = || self.wanted.values().filter(|wanted| !self.is_gone(wanted));
         let is_open = |run: u64| open().any(|wanted| wanted.watched.host == run);
         let newest = open().max_by_key(|wanted| wanted.since).map(|wanted| wanted.watched.host);
         let other = open().map(|wanted| wanted.watched.host).find(|&run| run != self.target);
@@ -175,35 +172,41 @@ impl HostDetector {
         let before = self.lists.insert(service, listed);
         let mut touched = before.map_or(Vec::new(), |before| before.nodes);
         for node in &touched {
-            self.unlist(*node, |wanted| {
-                wanted.service == service && !list.members.contains(&wanted.watched)
-            });
+            self.unlist(*node, service, |wanted| !list.members.contains(&wanted.watched));
         }
         for &watched in list.others(self.me) {
             let (node, host) = (watched.member.node, watched.host);
-            let differs_at = Instant::MAX;
-            let (heard, wanted, tie_heard) = (None, Vec::new(), 0);
-            let new = Peer { target: host, heard, wanted, tie_heard, differs_at };
+            let new = Peer {
+                target: host,
+                heard: None,
+                wanted: BTreeMap::new(),
+                tie: 0,
+                tie_heard: 0,
+                differs_at: Instant::MAX,
+            };
             let peer = self.peers.entry(node).or_insert(new);
-            match peer.wanted.iter_mut().find(|wanted| wanted.service == service) {
-                Some(known) => known.mark = mark,
-                None => peer.wanted.push(Wanted {
-                    service,
-                    watched,
-                    mark,
-                    since: now,
-                    was_heard: peer.heard.is_some_and(|(run, _)| run == host),
-                    has_ended: false,
-                    told: Health::Up,
-                }),
-            }
+            let wanted = peer.wanted.entry(service).or_insert_with(|| Wanted {
+                watched,
+                mark: 0,
+                since: now,
+                was_heard: peer.heard.is_some_and(|(run, _)| run == host),
+                has_ended: false,
+                told: Health::Up,
+            });
+            peer.tie ^= std::mem::replace(&mut wanted.mark, mark) ^ mark;
             touched.push(node);
         }
         if list.members.is_empty() {
             self.lists.remove(&service);
         }
+        for &node in &touched {
+            self.choose_target(node);
+        }
         self.update_watched(now);
-        self.settle(now, touched);
+        for node in touched {
+            self.judge(node, Some(service));
+        }
+        self.settle(now, Vec::new());
     }
 
     /// A service has ended. If it watched members, they are told.
@@ -214,7 +217,7 @@ impl HostDetector {
         for node in nodes {
             let ended = HostMessage::Ended { service: number.0, incarnation };
             self.out.sends.push((node, ended));
-            self.unlist(node, |wanted| wanted.service == service);
+            self.unlist(node, service, |_| true);
         }
         self.update_watched(now);
         self.settle(now, Vec::new());
@@ -244,14 +247,14 @@ impl HostDetector {
                 run.map(drop)
             }
             HostMessage::Ended { service, incarnation } => {
-                let is_it = |wanted: &&mut Wanted| {
-                    let listed = self.lists.get(&wanted.service);
+                let is_it = |(place, wanted): &(&ServicePlace, &mut Wanted)| {
+                    let listed = self.lists.get(place);
                     let is_service = listed.is_some_and(|listed| listed.number.0 == service);
                     is_service && wanted.watched.member.incarnation == incarnation
                 };
                 let peer = self.peers.get_mut(&from);
                 match peer.and_then(|peer| peer.wanted.iter_mut().find(is_it)) {
-                    Some(wanted) => {
+                    Some((_, wanted)) => {
                         wanted.has_ended = true;
                         self.settle(now, vec![from]);
                     }
@@ -271,10 +274,10 @@ impl HostDetector {
         for (&node, peer) in self.peers.iter_mut().filter(|_| is_due) {
             if peer.differs_at <= now {
                 peer.differs_at = Instant::MAX;
-                if peer.tie_heard != peer.tie() {
+                if peer.tie_heard != peer.tie {
                     self.out.counters.add(counters::PEER_DIFFERS, 1);
-                    let services = peer.wanted.iter().map(|wanted| wanted.service);
-                    let news = services.map(|service| (service, node, WatchNews::Differs));
+                    let services = peer.wanted.keys();
+                    let news = services.map(|&service| (service, node, WatchNews::Differs));
                     self.out.news.extend(news);
                 }
             }
@@ -300,17 +303,21 @@ impl HostDetector {
     /// Bytes of what services have named.
     pub fn memory_bytes(&self) -> usize {
         let of_list = |listed: &Listed| size_of::<Listed>() + size_of_val(&listed.nodes[..]);
-        let of_peer = |peer: &Peer| size_of::<Peer>() + size_of_val(&peer.wanted[..]);
+        let of_peer = |peer: &Peer| size_of::<Peer>() + peer.wanted.len() * size_of::<Wanted>();
         self.lists.values().map(of_list).sum::<usize>()
             + self.peers.values().map(of_peer).sum::<usize>()
     }
 
-    fn unlist(&mut self, node: NodeId, is_it: impl Fn(&Wanted) -> bool) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.wanted.retain(|wanted| !is_it(wanted));
-            if peer.wanted.is_empty() {
-                self.peers.remove(&node);
-            }
+    /// A service does not watch the node any more, if that is so of its member there.
+    fn unlist(&mut self, node: NodeId, service: ServicePlace, is_so: impl Fn(&Wanted) -> bool) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if let Entry::Occupied(wanted) = peer.wanted.entry(service)
+            && is_so(wanted.get())
+        {
+            peer.tie ^= wanted.remove().mark;
+        }
+        if peer.wanted.is_empty() {
+            self.peers.remove(&node);
         }
     }
 
@@ -318,14 +325,14 @@ impl HostDetector {
     fn hear(&mut self, now: Instant, node: NodeId, run: u64, tie: u32) {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         peer.heard = Some((run, now));
-        for wanted in &mut peer.wanted {
+        for wanted in peer.wanted.values_mut() {
             if wanted.watched.host == run {
                 wanted.was_heard = true;
                 peer.target = run;
             }
         }
         peer.tie_heard = tie;
-        peer.differs_at = match tie == peer.tie() {
+        peer.differs_at = match tie == peer.tie {
             true => Instant::MAX,
             false => peer.differs_at.min(now + DIFFER_FOR),
         };
@@ -349,13 +356,12 @@ impl HostDetector {
             touched.sort_unstable();
             touched.dedup();
             for &node in &touched {
-                let is_down = self.detector.health(node) == Some(Health::Down);
-                if let Some(peer) = self.peers.get_mut(&node) {
-                    peer.target = peer.choose(is_down);
-                }
+                self.choose_target(node);
             }
-            self.update_watched(now);
-            touched.drain(..).for_each(|node| self.judge(node));
+            if !touched.is_empty() {
+                self.update_watched(now);
+            }
+            touched.drain(..).for_each(|node| self.judge(node, None));
             if self.detected.changes.is_empty() {
                 break;
             }
@@ -364,29 +370,40 @@ impl HostDetector {
             self.out.counters.add(counters::DETECTOR_SENT, self.detected.sends.len() as u64);
         }
         for (to, datagram) in self.detected.sends.drain(..) {
-            let tie = self.peers.get(&to).map_or(0, Peer::tie);
+            let tie = self.peers.get(&to).map_or(0, |peer| peer.tie);
             self.out.sends.push((to, HostMessage::Detector { tie, datagram }));
         }
         self.detected.counters.drain_into(&mut self.out.counters);
     }
 
-    /// Tells services what has changed of a node.
-    fn judge(&mut self, node: NodeId) {
+    fn choose_target(&mut self, node: NodeId) {
+        let is_down = self.detector.health(node) == Some(Health::Down);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.target = peer.choose(is_down);
+        }
+    }
+
+    /// Tells services what has changed of a node: this one, or all.
+    fn judge(&mut self, node: NodeId, service: Option<ServicePlace>) {
         let of_host = self.detector.health(node).unwrap_or(Health::Up);
-        let Some(peer) = self.peers.get(&node) else { return };
-        let health = |wanted: &Wanted| match wanted.watched.host == peer.target {
-            _ if wanted.has_ended => Health::Down,
-            true => of_host,
-            false if peer.is_gone(wanted) => Health::Down,
-            false => Health::Up,
-        };
-        let healths: Vec<Health> = peer.wanted.iter().map(health).collect();
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        for (wanted, health) in peer.wanted.iter_mut().zip(healths) {
+        let mut all = std::mem::take(&mut peer.wanted);
+        let judged = match service {
+            Some(service) => all.range_mut(service..=service),
+            None => all.range_mut(..),
+        };
+        for (&service, wanted) in judged {
+            let health = match wanted.watched.host == peer.target {
+                _ if wanted.has_ended => Health::Down,
+                true => of_host,
+                false if peer.is_gone(wanted) => Health::Down,
+                false => Health::Up,
+            };
             if std::mem::replace(&mut wanted.told, health) != health {
-                self.out.news.push((wanted.service, node, WatchNews::Health(health)));
+                self.out.news.push((service, node, WatchNews::Health(health)));
             }
         }
+        peer.wanted = all;
     }
 }
 
