@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::config::REPEAT_EVERY;
+use super::config::{REPEAT_DOUBLINGS, REPEAT_EVERY};
 use super::counters;
 use super::interface::Role;
 use super::message::{Ballot, Contact, Cut, Message, Proposal, Received};
@@ -153,6 +153,7 @@ impl Group {
     /// Promises an attempt, which ends the view for this member's broadcast.
     pub(super) fn promise(&mut self, cx: &mut Cx<'_>, ballot: Ballot) -> Message {
         if self.acceptor.promised < Some(ballot) {
+            self.note_progress(cx);
             self.acceptor.promised = Some(ballot);
             self.acceptor.promised_at = cx.now;
             self.acceptor.pending = None;
@@ -354,6 +355,7 @@ impl Group {
         }
         let is_new = self.with_chain(cx, |chain, cx| chain.take_flushed(cx, frame));
         if is_new {
+            self.note_progress(cx);
             self.acceptor.flushed += 1;
             self.flush(cx);
         }
@@ -364,11 +366,19 @@ impl Group {
         self.acceptor.promised.is_some()
     }
 
+    /// The agreement goes on: what is unanswered from now on is repeated soon.
+    pub(super) fn note_progress(&mut self, cx: &Cx<'_>) {
+        self.repeats = 0;
+        if self.repeat_at != Instant::MAX {
+            self.repeat_at = self.repeat_at.min(cx.now + REPEAT_EVERY);
+        }
+    }
+
     /// Wakes within the time after which unanswered messages are repeated.
     pub(super) fn repeat_soon(&mut self, cx: &Cx<'_>) {
         let every = match self.role {
             Role::Joining => cx.shared.join_every,
-            _ => REPEAT_EVERY,
+            _ => REPEAT_EVERY * (1 << self.repeats.min(REPEAT_DOUBLINGS)),
         };
         if self.repeat_at == Instant::MAX {
             self.repeat_at = cx.now + every;

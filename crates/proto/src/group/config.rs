@@ -49,8 +49,12 @@ knobs! {
     };
 }
 
-/// How often an unanswered message of the agreement is repeated.
+/// After this time an unanswered message of the agreement is repeated first. The time doubles while
+/// the agreement makes no progress: where many groups of the same hosts change at once, repeats
+/// would otherwise fill the queues, and answers get lost. Source: RFC 8085, section 3.1.3.
 pub(super) const REPEAT_EVERY: Duration = Duration::from_millis(100);
+/// How often that time doubles.
+pub(super) const REPEAT_DOUBLINGS: u32 = 4;
 
 impl Config {
     /// The defaults, around this broadcast and this detector. The broadcast's roster is not used.

@@ -439,6 +439,7 @@ impl Group {
         self.made_at = made_at;
         self.back_off(cx, made_at);
         (self.proposer, self.installing, self.gathering) = (None, None, None);
+        self.note_progress(cx);
         self.round = 0;
         self.change_since = None;
         self.has_primary = true;
@@ -481,6 +482,7 @@ impl Group {
         if let Some(installing) = self.installing.as_mut().filter(|it| it.view == view)
             && installing.waiting.remove(&from)
         {
+            self.note_progress(cx);
             return;
         }
         if view == present {
@@ -507,6 +509,7 @@ impl Group {
         }
         self.claims.remove(&from);
         self.present.insert(from, cx.now);
+        self.note_progress(cx);
         self.watch.note_present(from);
         self.judge_claims(cx);
     }

@@ -120,6 +120,8 @@ pub struct Group {
     early: Vec<(NodeId, Message)>,
     early_bytes: usize,
     repeat_at: Instant,
+    // Times in a row that messages were repeated and nothing of the agreement arrived.
+    repeats: u32,
     excluded_after: Instant,
     wake_up: Deadline,
 }
@@ -175,6 +177,7 @@ impl Group {
             early: Vec::new(),
             early_bytes: 0,
             repeat_at: Instant::MAX,
+            repeats: 0,
             excluded_after: Instant::ZERO,
             wake_up: Deadline::UNARMED,
         }
@@ -290,7 +293,7 @@ impl Group {
         self.early.clear();
         self.early_bytes = 0;
         (self.has_primary, self.change_since, self.vain_views) = (false, None, 0);
-        (self.joins_at, self.repeat_at) = (Instant::MAX, Instant::MAX);
+        (self.joins_at, self.repeat_at, self.repeats) = (Instant::MAX, Instant::MAX, 0);
     }
 
     /// A broadcast outside any view.
@@ -588,6 +591,7 @@ impl Protocol for Group {
                 self.look_at_links(cx);
                 if self.repeat_at <= cx.now {
                     self.repeat_at = Instant::MAX;
+                    self.repeats = self.repeats.saturating_add(1);
                     self.repeat(cx);
                 }
             }

@@ -288,10 +288,12 @@ impl Group {
         if proposer.proposal.is_some() {
             return;
         }
-        proposer.promises.insert(rank, promise);
-        if proposer.promises.len() < proposer.asked.len() {
-            return;
+        let is_new = proposer.promises.insert(rank, promise).is_none();
+        let is_complete = proposer.promises.len() >= proposer.asked.len();
+        if is_new {
+            self.note_progress(cx);
         }
+        let Some(proposer) = self.proposer.as_mut().filter(|_| is_complete) else { return };
         proposer.since = cx.now;
         let proposal = Arc::new(self.choose(cx));
         let proposer = self.proposer.as_mut().expect("looked at above");
@@ -372,11 +374,13 @@ impl Group {
         let Some(proposal) = proposer.proposal.clone() else {
             return cx.count(counters::LATE_ANSWER, 1);
         };
-        proposer.accepted.insert(rank);
+        let is_new = proposer.accepted.insert(rank);
         proposer.since = cx.now;
-        if proposer.accepted.len() < proposer.asked.len() {
-            return;
+        let is_complete = proposer.accepted.len() >= proposer.asked.len();
+        if is_new {
+            self.note_progress(cx);
         }
+        let Some(proposer) = self.proposer.as_mut().filter(|_| is_complete) else { return };
         let (asked, me) = (proposer.asked.clone(), self.me.member.node);
         let asked = asked.iter().map(|&rank| self.view.node(rank as usize));
         let next = proposal.next.iter().map(|contact| contact.member.node);

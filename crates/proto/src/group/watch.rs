@@ -220,7 +220,7 @@ impl Group {
                     Health::Up => host.healths.remove(&node),
                     Health::Suspect | Health::Down => host.healths.insert(node, health),
                 };
-                count_change(cx, health);
+                self.note_change(cx, health);
             }
             WatchNews::Differs => self.ask_whether_present(cx, node),
         }
@@ -256,17 +256,20 @@ impl Group {
             cx.send(to, Lane::Datagram, Message::Detector(bytes));
         }
         own.detected.counters.drain_into(&mut cx.outbox.counters);
-        own.detected.changes.drain(..).for_each(|change| count_change(cx, change.health));
+        for change in std::mem::take(&mut own.detected.changes) {
+            self.note_change(cx, change.health);
+        }
     }
-}
 
-fn count_change(cx: &mut Cx<'_>, health: Health) {
-    cx.count(
-        match health {
+    fn note_change(&mut self, cx: &mut Cx<'_>, health: Health) {
+        let counter = match health {
             Health::Up => counters::MEMBER_UP,
             Health::Suspect => counters::MEMBER_SUSPECTED,
             Health::Down => counters::MEMBER_DOWN,
-        },
-        1,
-    );
+        };
+        cx.count(counter, 1);
+        if health == Health::Up {
+            self.note_progress(cx);
+        }
+    }
 }
