@@ -5,6 +5,7 @@
 //! the run at the first violation.
 
 pub mod chain;
+pub mod conditional;
 pub mod gossip;
 pub mod group;
 mod hops;

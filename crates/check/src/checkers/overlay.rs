@@ -335,6 +335,15 @@ impl OverlayLedger {
                 items.iter().for_each(|item| write(item.key, Some(hash(&item.value))));
                 true
             }
+            // Several nodes write one key: `conditional` knows which of their writes count.
+            Operation::PutIf(items) => {
+                for (_, item) in items {
+                    let write = Write { hash: Some(hash(&item.value)), request: (node, id) };
+                    let foreign = Under { is_foreign: true, ..Under::default() };
+                    self.under.entry(item.key).or_insert(foreign).writes.push(write);
+                }
+                true
+            }
             Operation::Remove(keys) => {
                 keys.iter().for_each(|&key| write(key, None));
                 true

@@ -3,8 +3,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use paceline_proto::core::{Lane, NodeId};
 use paceline_proto::overlay::{
-    Addresses, Answer, Body, CopyAnswer, Found, Key, KoordeWalk, Leg, Message, Purpose, PutAnswer,
-    PutItem, Record, Route, Segment, Side, Stamp, TableQuery, Target, Version, Walk,
+    Addresses, Answer, Body, CopyAnswer, Expect, Found, Key, KoordeWalk, Leg, Message, Purpose,
+    PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, Route, Segment, Side, Stamp, Successor,
+    TableQuery, Target, Version, Walk,
 };
 
 use super::{Draw, Source};
@@ -156,6 +157,23 @@ fn put_answer(source: &mut Source<'_>) -> PutAnswer {
     ])
 }
 
+fn put_if_answer(source: &mut Source<'_>) -> PutIfAnswer {
+    let (version, copies) = (version(source), source.half() as u8);
+    source.one_of(&[
+        PutIfAnswer::Stored { version, copies },
+        PutIfAnswer::Short { version, copies },
+        PutIfAnswer::Differs(version),
+        PutIfAnswer::Absent,
+        PutIfAnswer::Elsewhere,
+        PutIfAnswer::TooLarge,
+        PutIfAnswer::OverQuota,
+        PutIfAnswer::Unreplicated,
+        PutIfAnswer::Busy,
+        PutIfAnswer::Unsettled,
+        PutIfAnswer::Conflict,
+    ])
+}
+
 fn copy_answer(source: &mut Source<'_>) -> CopyAnswer {
     let newer = CopyAnswer::Newer(stamp(source));
     source.one_of(&[CopyAnswer::Held, newer, CopyAnswer::OverQuota, CopyAnswer::Far])
@@ -197,7 +215,7 @@ fn query(source: &mut Source<'_>) -> TableQuery {
 fn body(source: &mut Source<'_>) -> Body {
     let exchange = source.half();
     let is_member = source.flag();
-    match source.rng.below(21) {
+    match source.rng.below(24) {
         0 => Body::Route(Route {
             exchange,
             ttl: source.half() as u8,
@@ -245,7 +263,24 @@ fn body(source: &mut Source<'_>) -> Body {
         17 => Body::Pong { exchange },
         18 => Body::NotMember { exchange },
         19 => Body::Goodbye,
-        _ => Body::Missing { nodes: source.some(8, node) },
+        20 => Body::Missing { nodes: source.some(8, node) },
+        21 => {
+            let plain = items(source);
+            let condition = |source: &mut Source<'_>| match source.flag() {
+                true => Expect::Absent,
+                false => Expect::Version(version(source)),
+            };
+            let conditional =
+                |item: &PutItem| PutIfItem { expect: condition(source), item: item.clone() };
+            let items = plain.iter().map(conditional).collect();
+            Body::PutIf { exchange, is_member, write: source.word(), items }
+        }
+        22 => Body::PutIfReply { exchange, answers: source.some(4, put_if_answer) },
+        _ => {
+            let records = records(source);
+            let successor = |record| Successor { base: version(source), record };
+            Body::CopyIf { exchange, records: records.into_iter().map(successor).collect() }
+        }
     }
 }
 
@@ -284,6 +319,9 @@ impl Draw for Message {
             Body::NotMember { .. } => "lie_overlay_not_member",
             Body::Goodbye => "lie_overlay_goodbye",
             Body::Missing { .. } => "lie_overlay_missing",
+            Body::PutIf { .. } => "lie_overlay_put_if",
+            Body::PutIfReply { .. } => "lie_overlay_put_if_reply",
+            Body::CopyIf { .. } => "lie_overlay_copy_if",
         }
     }
 
@@ -310,6 +348,9 @@ impl Draw for Message {
             "lie_overlay_not_member",
             "lie_overlay_goodbye",
             "lie_overlay_missing",
+            "lie_overlay_put_if",
+            "lie_overlay_put_if_reply",
+            "lie_overlay_copy_if",
         ]
     }
 

@@ -51,6 +51,37 @@ impl Drop for Table {
 }
 
 #[test]
+fn a_value_is_written_if_its_version_is_the_expected_one_and_lives_as_long_as_asked() {
+    let table = Table::new(3);
+    let (said, _) = table.run(&["put", "leader", "a", "--if-absent"], 0);
+    let version = said.trim().strip_prefix("stored on 3 hosts as ").expect("it names a version");
+    let (_, said) = table.run(&["put", "leader", "b", "--if-absent"], 1);
+    assert!(said.contains(&format!("the key has a value of version {version}")), "{said}");
+    assert_eq!(table.run(&["get", "leader", "--with-version"], 0).0, format!("{version}\na"));
+    let put = ["put", "leader", "c", "--if-version", version, "--lifetime", "2s", "--json"];
+    let said: Value = serde_json::from_str(&table.run(&put, 0).0).unwrap();
+    assert_eq!((&said["is_stored"], &said["copies"]), (&Value::from(true), &Value::from(3)));
+    let said: Value = serde_json::from_str(&table.run(&put, 1).0).unwrap();
+    assert_eq!((&said["key"], &said["is_stored"]), (&Value::from("leader"), &Value::from(false)));
+    let (_, said) = table.run(&["put", "leader", "d", "--if-version", "3"], 2);
+    assert!(said.contains("such as v3.17"), "{said}");
+    table.run(&["put", "leader", "d", "--if-absent", "--if-version", version], 2);
+    let (_, said) = table.run(&["put", "none", "e", "--if-version", version], 1);
+    assert!(said.contains("the key has no value"), "{said}");
+    table.place.write("brief.csv", "brief,1\n");
+    table.run(&["load", "brief.csv", "--lifetime", "100ms"], 0);
+    for key in ["leader", "brief"] {
+        let is_there = || table.place.run(&table.arguments(&["get", key])).status == 0;
+        let mut looks = 0..600;
+        while is_there() {
+            assert!(looks.next().is_some(), "{key} does not end");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    table.run(&["put", "leader", "d", "--if-absent"], 0);
+}
+
+#[test]
 fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     let table = Table::new(4);
     let (said, _) = table.run(&["put", "apples", "17"], 0);

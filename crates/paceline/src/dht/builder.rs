@@ -116,7 +116,8 @@ impl DhtBuilder {
         self
     }
 
-    /// Lifetime of the values that this host writes; at most 30 days, the default.
+    /// Lifetime of the values that this host writes, unless a write has one of its own
+    /// ([`Dht::with_lifetime`]); at most 30 days, the default.
     pub fn lifetime(mut self, time: Duration) -> DhtBuilder {
         self.settings.lifetime = time;
         self

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_proto::core::Payload;
-use paceline_proto::overlay::{Item, Key, Operation, Outcome};
+use paceline_proto::overlay::{Expect, Item, Key, Operation, Outcome};
 use tokio::sync::mpsc;
 
 use super::VALUE_BYTES_MAX;
@@ -72,6 +72,8 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verb {
     Put,
+    /// Write if the condition holds.
+    PutIf(Expect),
     Get,
     Remove,
     /// Deliver this payload to the hosts responsible for the keys.
@@ -96,6 +98,7 @@ struct Waiting {
 /// One call.
 pub struct Bulk<T> {
     shared: Arc<Shared>,
+    lifetime: Duration,
     verb: Verb,
     read: fn(&[u8], Outcome) -> Option<T>,
     results: mpsc::Sender<KeyResult<T>>,
@@ -117,6 +120,7 @@ impl<T: Send + 'static> Bulk<T> {
         let (reply_to, outcomes) = mpsc::unbounded_channel();
         let bulk = Bulk {
             shared: dht.shared.clone(),
+            lifetime: dht.lifetime,
             verb,
             read,
             results,
@@ -190,9 +194,9 @@ impl<T: Send + 'static> Bulk<T> {
     fn check(&self, number: u64, wanted: &Wanted) -> Result<Waiting, KeyError> {
         let key = place(&wanted.key)?;
         let item = match &self.verb {
-            Verb::Put => {
+            Verb::Put | Verb::PutIf(_) => {
                 let value = wrap(&wanted.key, &wanted.value)?;
-                Some(Item { key, value, lifetime: self.shared.settings.lifetime })
+                Some(Item { key, value, lifetime: self.lifetime })
             }
             Verb::Send(payload) if payload.len() > VALUE_BYTES_MAX => {
                 return Err(KeyError::ValueTooLarge { bytes: payload.len() });
@@ -248,6 +252,9 @@ impl<T: Send + 'static> Bulk<T> {
         }
         let operation = match &self.verb {
             Verb::Put => Operation::Put(items),
+            Verb::PutIf(expect) => {
+                Operation::PutIf(items.into_iter().map(|item| (*expect, item)).collect())
+            }
             Verb::Get => Operation::Get(keys),
             Verb::Remove => Operation::Remove(keys),
             Verb::Send(payload) => Operation::Send { keys, payload: payload.clone() },

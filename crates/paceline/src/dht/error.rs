@@ -139,6 +139,13 @@ pub enum KeyError {
     /// A later write of the key exists.
     #[error("a newer version of the key was already stored")]
     Superseded,
+    /// An attempt of a conditional write ([`Dht::put_if`](super::Dht::put_if)) had no reply and may
+    /// have taken effect; no later attempt could tell. Read the key to see what is there.
+    #[error(
+        "not sure whether the value was stored: an attempt had no reply, and no later one could \
+         tell; read the key to see what is there"
+    )]
+    Indeterminate,
     /// No route led to the responsible host.
     #[error("no route to the responsible host: try again once the table has stabilized")]
     NoRoute,
@@ -181,6 +188,7 @@ impl From<FailReason> for KeyError {
             FailReason::Unreplicated => KeyError::Unreplicated,
             FailReason::FewCopies { copies } => KeyError::FewCopies { copies: copies.into() },
             FailReason::Superseded => KeyError::Superseded,
+            FailReason::Indeterminate => KeyError::Indeterminate,
             FailReason::Busy => KeyError::Busy,
             FailReason::Unsettled => KeyError::Unsettled,
             FailReason::Left => KeyError::Left,

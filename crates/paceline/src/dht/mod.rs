@@ -10,12 +10,16 @@
 //! acknowledged once it is in the files of all its holders: it survives the sudden end of all of
 //! them. With [`DhtBuilder::durable_async`] the file follows the acknowledgement.
 //!
+//! A value that several programs change is written with [`Dht::put_if`], which compares its version
+//! first; [`Dht::get_versioned`] reads it.
+//!
 //! When as many hosts have failed as hold each value, values may be missing with them. A `get` for
 //! a key that they may have held alone then fails with [`KeyError::Unsettled`]: the answer is
 //! uncertain.
 
 mod builder;
 mod bulk;
+mod conditional;
 mod disk;
 mod entry;
 mod error;
@@ -47,9 +51,12 @@ use replies::{DhtReply, PendingReplies, Phase};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
+pub use conditional::{PutIfOutcome, Versioned};
 pub use error::{DamagedFile, DhtError, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
-pub use paceline_proto::overlay::{Algorithm, Key, Role, Shape, Style};
+pub use paceline_proto::overlay::{
+    Algorithm, Expect, InvalidVersion, Key, Role, Shape, Style, Version,
+};
 pub use replies::{Deliveries, Delivery};
 
 /// The longest key, bytes.
@@ -65,6 +72,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct Dht {
     shared: Arc<Shared>,
+    // Of the values that this handle writes.
+    lifetime: Duration,
 }
 
 /// The state of a host.
@@ -143,7 +152,17 @@ impl Dht {
         let permits = Arc::new(Semaphore::new(bundles_in_flight));
         let shared =
             Shared { node, replies, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
-        Dht { shared: Arc::new(shared) }
+        Dht { shared: Arc::new(shared), lifetime: settings.lifetime }
+    }
+
+    /// The same host with another lifetime of the values that it writes, in place of
+    /// [`DhtBuilder::lifetime`]: for one call, `dht.with_lifetime(time).put(key, value)`. 1 ms to
+    /// 30 days; longer ones are reduced to 30 days, and a write with a shorter one fails with
+    /// [`KeyError::Expired`]. Once its time is over a value is absent, and a value that is written
+    /// again has the lifetime of the last write.
+    #[must_use]
+    pub fn with_lifetime(&self, time: Duration) -> Dht {
+        Dht { shared: self.shared.clone(), lifetime: time }
     }
 
     /// Writes a value. Returns the number of hosts that stored it.

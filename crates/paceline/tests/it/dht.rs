@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::dht::{Key, Results, Style, VALUE_BYTES_MAX};
+use paceline::dht::{Expect, Key, PutIfOutcome, Results, Style, VALUE_BYTES_MAX, Versioned};
 use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError};
 use support::builder;
 
@@ -369,4 +369,72 @@ async fn hosts_that_are_left_say_on_how_many_hosts_a_value_is_and_fail_if_that_i
     alone.accept_losses().unwrap();
     assert_eq!(alone.put("k", "v").await, Ok(1));
     assert_eq!(alone.get("other").await, Ok(None));
+}
+
+/// Adds one to the counter by conditional writes, whatever others do meanwhile.
+async fn count(dht: &Dht) {
+    loop {
+        let (expect, number) = match dht.get_versioned("counter").await.unwrap() {
+            None => (Expect::Absent, 0),
+            Some(Versioned { version, value }) => {
+                let number: u32 = std::str::from_utf8(&value).unwrap().parse().unwrap();
+                (Expect::Version(version), number)
+            }
+        };
+        let put = dht.put_if("counter", (number + 1).to_string(), expect);
+        if let PutIfOutcome::Stored { copies, .. } = put.await.unwrap() {
+            assert_eq!(copies, 3);
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_that_count_by_conditional_writes_count_each_time_once() {
+    let dhts = table(4, |builder| builder).await;
+    assert_eq!(dhts[1].get_versioned("counter").await, Ok(None));
+    // The first write waits until the neighbours of hosts have settled.
+    count(&dhts[0]).await;
+    let counting = dhts.iter().cloned().map(|dht| {
+        tokio::spawn(async move {
+            for _ in 0..10 {
+                count(&dht).await;
+            }
+        })
+    });
+    for counting in counting.collect::<Vec<_>>() {
+        tokio::time::timeout(4 * SOON, counting).await.unwrap().unwrap();
+    }
+    assert_eq!(dhts[3].get("counter").await, Ok(Some("41".into())));
+    let read = dhts[2].get_versioned("counter").await.unwrap().expect("it is there");
+    let refused = dhts[0].put_if("counter", "0", Expect::Absent).await;
+    assert_eq!(refused, Ok(PutIfOutcome::Differs { found: Some(read.version) }));
+    dhts[0].remove("counter").await.unwrap();
+    let refused = dhts[1].put_if("counter", "0", Expect::Version(read.version)).await;
+    assert_eq!(refused, Ok(PutIfOutcome::Differs { found: None }));
+    assert_eq!(dhts[1].put_if("", "0", Expect::Absent).await, Err(KeyError::Empty));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_lives_as_long_as_its_own_write_says() {
+    let dhts = table(3, |builder| builder).await;
+    let brief = dhts[0].with_lifetime(Duration::from_secs(2));
+    brief.put("brief", "v").await.unwrap();
+    dhts[0].put("lasting", "v").await.unwrap();
+    let put = brief.put_if("once", "v", Expect::Absent).await;
+    assert!(matches!(put, Ok(PutIfOutcome::Stored { copies: 3, .. })), "{put:?}");
+    let none = dhts[0].with_lifetime(Duration::ZERO);
+    assert_eq!(none.put("none", "v").await, Err(KeyError::Expired));
+    for key in ["brief", "once"] {
+        let ended = async {
+            while dhts[1].get(key).await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(SOON, ended).await.unwrap();
+    }
+    assert_eq!(dhts[1].get("lasting").await, Ok(Some("v".into())));
+    // The next writer may have the key.
+    let put = dhts[2].put_if("once", "w", Expect::Absent).await;
+    assert!(matches!(put, Ok(PutIfOutcome::Stored { .. })), "{put:?}");
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Key;
-use super::record::{Record, Version};
+use super::record::{Expect, Record, Version};
 use crate::core::{MembershipCommand, NodeId, Payload};
 
 /// What the application asks of its node.
@@ -64,6 +64,8 @@ pub enum Operation {
     Get(Vec<Key>),
     /// Write values.
     Put(Vec<Item>),
+    /// Write values whose conditions hold.
+    PutIf(Vec<(Expect, Item)>),
     /// Remove values.
     Remove(Vec<Key>),
     /// Deliver a payload to the applications of all nodes responsible for these keys, along one
@@ -183,6 +185,19 @@ pub enum Outcome {
         /// The number of replicas that stored it.
         copies: usize,
     },
+    /// The value of a conditional write is written.
+    StoredAs {
+        /// Its version.
+        version: Version,
+        /// The number of replicas that stored it.
+        copies: usize,
+    },
+    /// The value of a conditional write is not written, and will not be: its condition does not
+    /// hold.
+    Differs {
+        /// The version of the key's value; `None` if the key has no value.
+        found: Option<Version>,
+    },
     /// The value is removed.
     Removed,
     /// The responsible node has delivered the payload to its application.
@@ -216,6 +231,10 @@ pub enum FailReason {
     },
     /// A later write of this node was there before it.
     Superseded,
+    /// An attempt of a conditional write had no answer, and may have been carried out. Either the
+    /// condition does not hold now, perhaps because another write has replaced it, or no later
+    /// attempt was answered with certainty.
+    Indeterminate,
     /// The responsible nodes have too much to do.
     Busy,
     /// Membership near the key kept changing while the request was open, or the only possible
@@ -273,7 +292,13 @@ impl Operation {
             Operation::Locate(keys) | Operation::Get(keys) | Operation::Remove(keys) => (keys, &[]),
             Operation::Send { keys, .. } => (keys, &[]),
             Operation::Put(items) => (&[], items),
+            Operation::PutIf(_) => (&[], &[]),
         };
-        keys.iter().copied().chain(items.iter().map(|item| item.key))
+        let conditional = match self {
+            Operation::PutIf(items) => &items[..],
+            _ => &[],
+        };
+        let items = items.iter().chain(conditional.iter().map(|(_, item)| item));
+        keys.iter().copied().chain(items.map(|item| item.key))
     }
 }

@@ -5,9 +5,9 @@ use super::command::{Outcome, Role, Style};
 use super::counters;
 use super::exchange::Cause;
 use super::message::{Body, Purpose};
-use super::record::{Answer, CopyAnswer, PutItem, Record};
+use super::record::{Answer, CopyAnswer, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record};
 use super::request::{Kind, Owner};
-use super::storage::{PAGES, Routing, Storage, StorageAction};
+use super::storage::{Admission, PAGES, Routing, Storage, StorageAction};
 use super::{Cx, Key, Overlay, RouterAction, TableQuery};
 use crate::core::NodeId;
 
@@ -45,6 +45,13 @@ impl Overlay {
                 let answers = answers.into_iter().map(|(_, answer)| answer).collect();
                 self.send(cx, writer, Body::PutReply { exchange, answers });
             }
+            StorageAction::AnswerPutIf { writer, exchange, answers } if writer == cx.node => {
+                self.put_if_answered(cx, exchange, &answers, false);
+            }
+            StorageAction::AnswerPutIf { writer, exchange, answers } => {
+                let answers = answers.into_iter().map(|(_, answer)| answer).collect();
+                self.send(cx, writer, Body::PutIfReply { exchange, answers });
+            }
             StorageAction::LookFor(node) => {
                 let now = cx.now;
                 self.state().upkeep.add_lost(node, now);
@@ -77,17 +84,57 @@ impl Overlay {
         write: u64,
         items: &[PutItem],
     ) {
-        let is_admitted = self.with_storage(cx, |storage, cx, routing| {
-            storage.admits_put(cx, routing, from, exchange, items)
+        let admission = self.with_storage(cx, |storage, cx, routing| {
+            storage.admit_write(cx, routing, from, exchange)
         });
-        if !is_admitted {
-            return;
+        let refused: Option<Vec<_>> = match admission {
+            Admission::New => None,
+            Admission::InProgress => Some(Vec::new()),
+            Admission::Busy => Some(items.iter().map(|item| (item.key, PutAnswer::Busy)).collect()),
+        };
+        if let Some(answers) = refused {
+            return self
+                .carry_out(cx, StorageAction::AnswerPut { writer: from, exchange, answers });
         }
         if from != cx.node && is_member {
             self.heard(cx, from);
         }
         self.with_storage(cx, |storage, cx, routing| {
             storage.write(cx, routing, from, exchange, write, items);
+        });
+    }
+
+    /// Writes items that this node is responsible for, if their conditions hold. The answer waits
+    /// for the replicas.
+    #[allow(clippy::too_many_arguments, reason = "all that a write is made of")]
+    pub(super) fn receive_put_if(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        exchange: u32,
+        is_member: bool,
+        write: u64,
+        items: &[PutIfItem],
+    ) {
+        let admission = self.with_storage(cx, |storage, cx, routing| {
+            storage.admit_write(cx, routing, from, exchange)
+        });
+        let refused: Option<Vec<_>> = match admission {
+            Admission::New => None,
+            Admission::InProgress => Some(Vec::new()),
+            Admission::Busy => {
+                Some(items.iter().map(|it| (it.item.key, PutIfAnswer::Busy)).collect())
+            }
+        };
+        if let Some(answers) = refused {
+            return self
+                .carry_out(cx, StorageAction::AnswerPutIf { writer: from, exchange, answers });
+        }
+        if from != cx.node && is_member {
+            self.heard(cx, from);
+        }
+        self.with_storage(cx, |storage, cx, routing| {
+            storage.write_if(cx, routing, from, exchange, write, items);
         });
     }
 
@@ -104,13 +151,31 @@ impl Overlay {
         let Some(exchange) = self.answered(cx, from, number) else {
             return;
         };
-        let Body::Copy { records, .. } = &exchange.body else {
-            return cx.count(counters::BAD_ANSWER, 1);
+        let count = match &exchange.body {
+            Body::Copy { records, .. } => records.len(),
+            Body::CopyIf { records, .. } => records.len(),
+            _ => return cx.count(counters::BAD_ANSWER, 1),
         };
-        if answers.len() != records.len() {
+        if answers.len() != count {
             cx.count(counters::BAD_ANSWER, 1);
             return self.unanswered(cx, exchange);
         }
+        let records = match &exchange.body {
+            Body::Copy { records, .. } => records,
+            Body::CopyIf { records, .. } => {
+                return self.with_storage(cx, |storage, cx, routing| {
+                    storage.successors_answered(
+                        cx,
+                        routing,
+                        from,
+                        exchange.cause,
+                        records,
+                        answers,
+                    );
+                });
+            }
+            _ => return,
+        };
         self.with_storage(cx, |storage, cx, routing| {
             storage.copies_answered(cx, routing, from, exchange.cause, records, answers);
         });
@@ -131,7 +196,7 @@ impl Overlay {
             return cx.count(counters::BAD_ANSWER, 1);
         };
         self.with_storage(cx, |storage, cx, routing| {
-            storage.fetched(cx, routing, exchange.cause, keys, records, is_whole);
+            storage.fetched(cx, routing, from, exchange.cause, keys, records, is_whole);
         });
     }
 

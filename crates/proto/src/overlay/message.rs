@@ -5,7 +5,8 @@ use bytes::{BufMut, Bytes};
 
 use super::record::{
     Answer, CANDIDATES_MAX, CopyAnswer, ITEMS_MAX, Keyed, MESSAGE_BYTES_MAX, MISSING_MAX,
-    NODES_MAX, PutAnswer, PutItem, Record, Version, check_ascending,
+    NODES_MAX, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, Successor, Version,
+    check_ascending,
 };
 use super::walk::{By, Walks};
 use super::{Key, TableQuery, Walk};
@@ -288,6 +289,39 @@ messages! {
             /// The nodes, those nearest to the receiver first.
             nodes: Vec<NodeId> as List<MISSING_MAX>,
         } ["missing:{}", Each(|| nodes.iter())],
+        /// Write these if their conditions hold, to the responsible node.
+        21 => PutIf {
+            /// The writer's number of this message.
+            exchange: u32,
+            /// The writer is a member of the overlay.
+            is_member: bool,
+            /// The writer's run and the number of its request.
+            write: u64,
+            /// What.
+            items: Arc<[PutIfItem]> as List<ITEMS_MAX> where check_ascending;
+            .. items
+        } ["put if:{}", Each(|| items.iter().map(|it| Pair(Short(it.item.key), it.expect)))],
+        /// The answer, item by item.
+        22 => PutIfReply {
+            /// The writer's number.
+            exchange: u32,
+            /// In the order of the items. Empty for a repeated put whose write is in progress.
+            answers: Vec<PutIfAnswer> as List<ITEMS_MAX>,
+        } ["put if reply: {answers:?}"],
+        /// Hold copies of these unless you hold something newer than they replace. `CopyReply`
+        /// answers.
+        23 => CopyIf {
+            /// The sender's number.
+            exchange: u32,
+            /// What.
+            records: Arc<[Successor]> as List<ITEMS_MAX> where check_ascending;
+            .. records
+        } [
+            "copy if:{}",
+            Each(|| records.iter().map(|it| {
+                Pair(Short(it.record.key), Pair(it.base, it.record.stamp.version))
+            }))
+        ],
     }
 }
 
@@ -327,7 +361,9 @@ impl Body {
             Body::Route(Route { exchange, .. })
             | Body::Find { exchange, .. }
             | Body::Put { exchange, .. }
+            | Body::PutIf { exchange, .. }
             | Body::Copy { exchange, .. }
+            | Body::CopyIf { exchange, .. }
             | Body::Fetch { exchange, .. }
             | Body::Summary { exchange, .. }
             | Body::Ask { exchange, .. }

@@ -104,8 +104,9 @@ pub use message::{Addresses, Body, Found, Message, Purpose, Route, Segment, Targ
 pub use oracle::Oracle;
 pub use pastry::Pastry;
 pub use record::{
-    Answer, CANDIDATES_MAX, CopyAnswer, HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX, MISSING_MAX,
-    NODES_MAX, PutAnswer, PutItem, Record, Stamp, Version,
+    Answer, CANDIDATES_MAX, CopyAnswer, Expect, HEAD_BYTES_MAX, ITEMS_MAX, InvalidVersion,
+    MESSAGE_BYTES_MAX, MISSING_MAX, NODES_MAX, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record,
+    Stamp, Successor, Version,
 };
 pub use router::{Hop, Router, RouterAction, Step, TableQuery};
 use router::{keep_distinct, keep_nearest};
@@ -342,8 +343,8 @@ impl Overlay {
             Some(exchange) if exchange.to == from => {
                 let exchange = self.exchanges.remove(number)?;
                 let waits = match exchange.body {
-                    Body::Put { .. } => true,
-                    Body::Copy { .. } => cx.shared.awaits_disk,
+                    Body::Put { .. } | Body::PutIf { .. } => true,
+                    Body::Copy { .. } | Body::CopyIf { .. } => cx.shared.awaits_disk,
                     _ => false,
                 };
                 // A second copy may have been answered (Karn and Partridge, 1987); a write waits
@@ -370,7 +371,9 @@ impl Overlay {
         match body {
             // The responsible node asks its replicas first; and values take their time.
             Body::Put { .. } => 6 * self.patience(config) + for_disk,
-            Body::Copy { .. } => 2 * self.patience(config) + for_disk,
+            // It asks them twice: what they hold, and to hold copies.
+            Body::PutIf { .. } => 8 * self.patience(config) + for_disk,
+            Body::Copy { .. } | Body::CopyIf { .. } => 2 * self.patience(config) + for_disk,
             Body::Fetch { .. } => 2 * self.patience(config),
             _ => self.patience(config),
         }
@@ -456,7 +459,9 @@ impl Overlay {
             Body::Route(Route { exchange, .. })
             | Body::Find { exchange, .. }
             | Body::Put { exchange, .. }
+            | Body::PutIf { exchange, .. }
             | Body::Copy { exchange, .. }
+            | Body::CopyIf { exchange, .. }
             | Body::Fetch { exchange, .. }
             | Body::Summary { exchange, .. }
             | Body::Ask { exchange, .. }
@@ -489,9 +494,20 @@ impl Overlay {
             Body::PutReply { exchange, answers } => {
                 self.receive_put_reply(cx, from, exchange, &answers);
             }
+            Body::PutIf { exchange, is_member, write, items } => {
+                self.receive_put_if(cx, from, exchange, is_member, write, &items);
+            }
+            Body::PutIfReply { exchange, answers } => {
+                self.receive_put_if_reply(cx, from, exchange, &answers);
+            }
             Body::Copy { exchange, records } => {
                 self.with_storage(cx, |storage, cx, routing| {
                     storage.receive_copy(cx, routing, from, exchange, &records);
+                });
+            }
+            Body::CopyIf { exchange, records } => {
+                self.with_storage(cx, |storage, cx, routing| {
+                    storage.receive_copy_if(cx, routing, from, exchange, &records);
                 });
             }
             Body::CopyReply { exchange, answers } => {
@@ -596,7 +612,11 @@ impl Overlay {
         let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
             return cx.count(counters::STALE, 1);
         };
-        if !matches!(exchange.body, Body::Put { .. } | Body::Copy { .. }) {
+        let waits = |body: &Body| {
+            use Body::{Copy, CopyIf, Put, PutIf};
+            matches!(body, Put { .. } | PutIf { .. } | Copy { .. } | CopyIf { .. })
+        };
+        if !waits(&exchange.body) {
             return cx.count(counters::BAD_ANSWER, 1);
         }
         let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, SENDS);
@@ -610,7 +630,7 @@ impl Overlay {
         match exchange.cause {
             Cause::Lost => {}
             // A responsible node that is slow to write has not failed.
-            _ if matches!(exchange.body, Body::Put { .. }) => {}
+            _ if matches!(exchange.body, Body::Put { .. } | Body::PutIf { .. }) => {}
             _ => {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
@@ -629,7 +649,12 @@ impl Overlay {
             }
             Cause::Request(name) => match exchange.body {
                 Body::Find { .. } => self.find_elsewhere(cx, name, exchange),
-                Body::Put { items, .. } => self.put_unanswered(cx, name, &items),
+                Body::Put { items, .. } => {
+                    self.put_unanswered(cx, name, items.iter().map(|item| item.key));
+                }
+                Body::PutIf { items, .. } => {
+                    self.put_unanswered(cx, name, items.iter().map(|it| it.item.key));
+                }
                 _ => {}
             },
             Cause::Job(name) => self.with_storage(cx, |storage, cx, routing| {
@@ -654,11 +679,11 @@ fn counter_of(body: &Body) -> CounterId {
         Body::Result { .. } => counters::RESULT,
         Body::Find { .. } => counters::FIND,
         Body::Found(_) => counters::FOUND,
-        Body::Put { .. } => counters::PUT,
-        Body::PutReply { .. } => counters::PUT_REPLY,
+        Body::Put { .. } | Body::PutIf { .. } => counters::PUT,
+        Body::PutReply { .. } | Body::PutIfReply { .. } => counters::PUT_REPLY,
         Body::Ping { .. } => counters::PING,
         Body::Pong { .. } => counters::PONG,
-        Body::Copy { .. } | Body::CopyReply { .. } => counters::COPY,
+        Body::Copy { .. } | Body::CopyIf { .. } | Body::CopyReply { .. } => counters::COPY,
         _ => counters::UPKEEP,
     }
 }

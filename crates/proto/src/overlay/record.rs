@@ -1,6 +1,7 @@
 //! Records, items and answers in messages, and the bounds of messages.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::core::Rng;
 use bytes::{BufMut, Bytes};
@@ -63,6 +64,17 @@ fields! {
 }
 
 fields! {
+    /// A record to hold in place of what a conditional write was compared with.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Successor {
+        /// The version that the write replaces; zero if it replaces nothing.
+        pub base: Version,
+        /// The record.
+        pub record: Record,
+    }
+}
+
+fields! {
     /// What shall be written under one key.
     #[derive(Clone, Debug, PartialEq)]
     pub struct PutItem {
@@ -75,6 +87,68 @@ fields! {
         pub after: u64,
         /// The value; `None` removes.
         pub value: Option<Payload> as Length<MESSAGE_BYTES_MAX>,
+    }
+}
+
+fields! {
+    /// The condition of a conditional write.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Expect as "condition" {
+        /// The key has no value.
+        0 => Absent,
+        /// The value of the key has this version.
+        1 => Version(version: Version),
+    }
+}
+
+fields! {
+    /// What shall be written under one key if the condition holds.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PutIfItem {
+        /// The condition.
+        pub expect: Expect,
+        /// What.
+        pub item: PutItem,
+    }
+}
+
+fields! {
+    /// What became of an item of [`Body::PutIf`](super::Body::PutIf).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum PutIfAnswer as "conditional answer" {
+        /// It is written.
+        0 => Stored {
+            /// Its version.
+            version: Version,
+            /// The number of nodes that hold it.
+            copies: u8,
+        },
+        /// It is written on all nodes there are, but they are fewer than before some failed.
+        1 => Short {
+            /// Its version.
+            version: Version,
+            /// The number of nodes that hold it.
+            copies: u8,
+        },
+        /// Not written: the value of the key has this version.
+        2 => Differs(version: Version),
+        /// Not written: the key has no value.
+        3 => Absent,
+        /// Not written: the node is not responsible.
+        4 => Elsewhere,
+        /// Not written: the value is too large.
+        5 => TooLarge,
+        /// There is no room, here or at a replica.
+        6 => OverQuota,
+        /// Too few replicas answered. It may be written.
+        7 => Unreplicated,
+        /// Not written: the node has too much to do.
+        8 => Busy,
+        /// Not written: another node may be responsible, or may hold a value.
+        9 => Unsettled,
+        /// A replica has the record of another node that took a write at the same time. Both may be
+        /// found; this one is not acknowledged.
+        10 => Conflict,
     }
 }
 
@@ -171,9 +245,21 @@ impl Keyed for Record {
     }
 }
 
+impl Keyed for Successor {
+    fn key(&self) -> Key {
+        self.record.key
+    }
+}
+
 impl Keyed for PutItem {
     fn key(&self) -> Key {
         self.key
+    }
+}
+
+impl Keyed for PutIfItem {
+    fn key(&self) -> Key {
+        self.item.key
     }
 }
 
@@ -193,6 +279,16 @@ impl Valued for Record {
     }
 }
 
+impl Valued for Successor {
+    fn value(&self) -> Option<&Payload> {
+        self.record.value()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.record.value_mut()
+    }
+}
+
 impl Valued for PutItem {
     fn value(&self) -> Option<&Payload> {
         self.value.as_ref()
@@ -200,6 +296,16 @@ impl Valued for PutItem {
 
     fn value_mut(&mut self) -> Option<&mut Payload> {
         self.value.as_mut()
+    }
+}
+
+impl Valued for PutIfItem {
+    fn value(&self) -> Option<&Payload> {
+        self.item.value()
+    }
+
+    fn value_mut(&mut self) -> Option<&mut Payload> {
+        self.item.value_mut()
     }
 }
 
@@ -280,6 +386,41 @@ impl Field for PutAnswer {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "v{}.{}", self.count, self.by)
+    }
+}
+
+/// What is no [`Version`]: expected is the form of its `Display`, `v3.17`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidVersion;
+
+impl fmt::Display for InvalidVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a version as `get` prints it, such as v3.17")
+    }
+}
+
+impl std::error::Error for InvalidVersion {}
+
+impl FromStr for Version {
+    type Err = InvalidVersion;
+
+    fn from_str(text: &str) -> Result<Version, InvalidVersion> {
+        let parts = text.strip_prefix('v').and_then(|rest| rest.split_once('.'));
+        let (count, by) = parts.ok_or(InvalidVersion)?;
+        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse().map_err(|_| InvalidVersion),
+            false => Err(InvalidVersion),
+        };
+        Ok(Version { count: number(count)?, by: number(by)? })
+    }
+}
+
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expect::Absent => f.write_str("absent"),
+            Expect::Version(version) => version.fmt(f),
+        }
     }
 }
 

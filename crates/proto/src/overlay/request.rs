@@ -6,7 +6,7 @@ use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, 
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::counters;
 use super::message::{Purpose, Route, Target};
-use super::record::{Answer, ITEMS_MAX, PutItem};
+use super::record::{Answer, Expect, ITEMS_MAX, PutItem};
 use super::{Cx, Overlay};
 use crate::core::{Instant, NodeId, Payload};
 
@@ -55,6 +55,7 @@ pub(super) enum Kind {
     Locate,
     Get,
     Put,
+    PutIf(Arc<[Expect]>),
     Remove,
     Send(Arc<Payload>),
 }
@@ -66,6 +67,8 @@ pub(super) struct Slot {
     pub state: State,
     /// Why it failed, if it does.
     pub why: FailReason,
+    /// An attempt to write had no answer that says whether it was carried out.
+    pub is_doubtful: bool,
 }
 
 impl Slot {
@@ -79,6 +82,14 @@ impl Slot {
             _ => false,
         };
         self.state == State::Waiting && passes
+    }
+
+    /// Why a conditional write failed. What tells only of the last attempt would say that nothing
+    /// was written.
+    fn why_conditional(&self) -> FailReason {
+        let is_of_last =
+            matches!(self.why, FailReason::NoRoute | FailReason::Busy | FailReason::Unsettled);
+        if is_of_last && self.is_doubtful { FailReason::Indeterminate } else { self.why }
     }
 }
 
@@ -138,17 +149,26 @@ impl Overlay {
             }
             Operation::Put(wanted) => {
                 for Item { key, value, lifetime } in wanted {
-                    let ms = lifetime.min(cx.shared.lifetime_max).as_millis() as u32;
-                    if value.len() > cx.shared.value_bytes_max {
-                        outcomes.push((key, Outcome::Failed(FailReason::TooLarge)));
-                    } else if ms == 0 {
-                        outcomes.push((key, Outcome::Failed(FailReason::Expired)));
-                    } else {
-                        let value = Some(value);
-                        items.push(PutItem { key, lifetime_ms: ms, after: 0, value });
+                    match put_item(cx, key, value, lifetime) {
+                        Ok(item) => items.push(item),
+                        Err(reason) => outcomes.push((key, Outcome::Failed(reason))),
                     }
                 }
                 (items.iter().map(|item| item.key).collect(), Kind::Put)
+            }
+            Operation::PutIf(mut wanted) => {
+                wanted.sort_unstable_by_key(|(_, item)| item.key);
+                let mut expects = Vec::with_capacity(wanted.len());
+                for (expect, Item { key, value, lifetime }) in wanted {
+                    match put_item(cx, key, value, lifetime) {
+                        Ok(item) => {
+                            items.push(item);
+                            expects.push(expect);
+                        }
+                        Err(reason) => outcomes.push((key, Outcome::Failed(reason))),
+                    }
+                }
+                (items.iter().map(|item| item.key).collect(), Kind::PutIf(expects.into()))
             }
         };
         keys.sort_unstable();
@@ -207,7 +227,12 @@ impl Overlay {
         state.requests.set_first_generation(u32::from((cx.incarnation >> 16) as u16));
         let is_write = !items.is_empty();
         state.writes += u32::from(is_write);
-        let slot = |key| Slot { key, state: State::Seeking, why: FailReason::TimedOut };
+        let slot = |key| Slot {
+            key,
+            state: State::Seeking,
+            why: FailReason::TimedOut,
+            is_doubtful: false,
+        };
         let request = Request {
             owner,
             style,
@@ -318,7 +343,7 @@ impl Overlay {
             };
             let outcome = match (answer, &request.kind) {
                 (Answer::Here, Kind::Locate) => Outcome::Located(from),
-                (Answer::Here, Kind::Put | Kind::Remove | Kind::Send(_)) => {
+                (Answer::Here, Kind::Put | Kind::PutIf(_) | Kind::Remove | Kind::Send(_)) => {
                     slot.state = State::Located(from);
                     continue;
                 }
@@ -439,6 +464,7 @@ impl Overlay {
         let (is_last, is_late) = (request.attempt >= attempts, now >= request.give_up_at);
         let owner = request.owner;
         let is_send = matches!(request.kind, Kind::Send(_));
+        let is_conditional = matches!(request.kind, Kind::PutIf(_));
         request.asked.clear();
         let mut failed = Vec::new();
         let mut asked_again = 0;
@@ -450,7 +476,8 @@ impl Overlay {
                 _ if is_late || is_last && !slot.is_put_off(owner) => {
                     slot.state = State::Done;
                     request.open -= 1;
-                    failed.push((slot.key, Outcome::Failed(slot.why)));
+                    let why = if is_conditional { slot.why_conditional() } else { slot.why };
+                    failed.push((slot.key, Outcome::Failed(why)));
                 }
                 State::Located(_) => {}
                 State::Seeking | State::Waiting | State::Acting => {
@@ -489,6 +516,23 @@ impl Overlay {
             }
         }
     }
+}
+
+/// A value as it is sent, unless it is too large or expires at once.
+fn put_item(
+    cx: &Cx<'_>,
+    key: Key,
+    value: Payload,
+    lifetime: Duration,
+) -> Result<PutItem, FailReason> {
+    let lifetime_ms = lifetime.min(cx.shared.lifetime_max).as_millis() as u32;
+    if value.len() > cx.shared.value_bytes_max {
+        return Err(FailReason::TooLarge);
+    }
+    if lifetime_ms == 0 {
+        return Err(FailReason::Expired);
+    }
+    Ok(PutItem { key, lifetime_ms, after: 0, value: Some(value) })
 }
 
 /// The wait before a retry of targets that no node could forward.

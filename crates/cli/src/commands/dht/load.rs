@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use super::input::{BYTE_ORDER_MARK, ENTRY_BYTES_MAX, Format, Lines, Quoting, field};
 #[cfg(feature = "parquet")]
 use super::parquet::Rows;
-use super::{Bundling, ClientArgs, Writing};
+use super::{Bundling, ClientArgs, Lifetime, Writing};
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, unless_stopped};
 use crate::error::CliError;
@@ -62,6 +62,9 @@ pub struct Args {
 
     #[command(flatten)]
     bundling: Bundling,
+
+    #[command(flatten)]
+    lifetime: Lifetime,
 
     #[command(flatten)]
     writing: Writing,
@@ -158,7 +161,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let (begun, before) = (Instant::now(), done);
     let runtime = runtime()?;
     let visit = args.client.visit(Some(args.bundling), Some(args.writing));
-    let dht = runtime.block_on(unless_stopped(visit))??;
+    let dht = args.lifetime.apply(runtime.block_on(unless_stopped(visit))??);
     bar.start(total - done.offset, unit);
     let reader = std::thread::spawn(move || reader.read(input, &entries));
     let written = runtime.block_on(async {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use paceline::dht::Style;
+use paceline::dht::{Expect, PutIfOutcome, Style, Version};
 use paceline::{Algorithm, Dht, DhtBuilder, Host};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -56,14 +56,27 @@ Examples:
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Write a value
+    ///
+    /// With --if-absent or --if-version only if the key has no value, or one of this version: exit
+    /// status 1 if it has another one, which is named, and 3 if it is not sure whether the value
+    /// was stored. Of several writes with the same condition at most one is stored, unless the
+    /// network splits the hosts that hold the key.
     #[command(after_help = "\
 Examples:
-  paceline dht put apples 17 --peer 127.0.0.1:7001")]
+  paceline dht put apples 17 --peer 127.0.0.1:7001
+  paceline dht put session-9 open --lifetime 10min --peer 127.0.0.1:7001
+  paceline dht put leader node-3 --if-absent --lifetime 30s --peer 127.0.0.1:7001
+  paceline dht get apples --with-version --peer 127.0.0.1:7001
+  paceline dht put apples 18 --if-version v1.7001 --peer 127.0.0.1:7001")]
     Put {
         /// The key, 1 to 512 bytes
         key: OsString,
         /// The value, up to 63,488 bytes
         value: OsString,
+        #[command(flatten)]
+        condition: Condition,
+        #[command(flatten)]
+        lifetime: Lifetime,
         #[command(flatten)]
         writing: Writing,
         #[command(flatten)]
@@ -128,6 +141,41 @@ pub struct ClientArgs {
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated
     #[arg(long)]
     insecure_plaintext: bool,
+}
+
+/// The condition of a write.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Condition {
+    /// Write only if the key has no value
+    #[arg(long, conflicts_with = "if_version")]
+    if_absent: bool,
+
+    /// Write only if the key has a value of this version, as `get --with-version` prints it
+    #[arg(long, value_name = "VERSION")]
+    if_version: Option<Version>,
+}
+
+impl Condition {
+    fn expect(self) -> Option<Expect> {
+        let absent = self.if_absent.then_some(Expect::Absent);
+        self.if_version.map(Expect::Version).or(absent)
+    }
+}
+
+/// How long values are kept.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Lifetime {
+    /// How long the value is kept, 1 ms to 30 days, such as 10min; a bare number counts seconds
+    /// [default: 30 days]
+    #[arg(long, value_name = "TIME", value_parser = parse::seconds)]
+    lifetime: Option<Duration>,
+}
+
+impl Lifetime {
+    /// A handle whose writes have this lifetime.
+    fn apply(self, dht: Dht) -> Dht {
+        self.lifetime.map_or(dht.clone(), |time| dht.with_lifetime(time))
+    }
 }
 
 /// When a write counts as done.
@@ -245,8 +293,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Send(args) => send::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
-        What::Put { key, value, writing, client } => ask(async {
-            let dht = client.visit(None, Some(writing)).await?;
+        What::Put { key, value, condition, lifetime, writing, client } => ask(async {
+            let dht = lifetime.apply(client.visit(None, Some(writing)).await?);
+            if let Some(expect) = condition.expect() {
+                return put_if(&dht, &key, &value, expect, ui).await;
+            }
             let put = explained(&dht, ui, dht.put(bytes(&key), bytes(&value))).await;
             if let Ok(copies) | Err(paceline::KeyError::FewCopies { copies }) = put {
                 ui.document(&Written::new(&key, Some(copies)))?;
@@ -262,6 +313,43 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
             ui.print("removed\n")?;
             Ok(Outcome::Done)
         }),
+    }
+}
+
+#[derive(Serialize)]
+struct WrittenIf<'a> {
+    #[serde(flatten)]
+    written: Written<'a>,
+    is_stored: bool,
+    /// Of the value under the key, if it has one.
+    version: Option<String>,
+}
+
+/// Writes a value if the condition holds.
+async fn put_if(
+    dht: &Dht,
+    key: &OsStr,
+    value: &OsStr,
+    expect: Expect,
+    ui: &Ui,
+) -> Result<Outcome, CliError> {
+    let put = explained(dht, ui, dht.put_if(bytes(key), bytes(value), expect)).await;
+    let (copies, version) = match put.map_err(read::unsure)? {
+        PutIfOutcome::Stored { version, copies } => (Some(copies), Some(version)),
+        PutIfOutcome::Differs { found } => (None, found),
+    };
+    let text = version.map(|version| version.to_string());
+    let written = Written::new(key, copies);
+    ui.document(&WrittenIf { written, is_stored: copies.is_some(), version: text.clone() })?;
+    match (copies, text) {
+        (Some(copies), Some(version)) => {
+            ui.print(&format!("stored on {copies} hosts as {version}\n"))?;
+            Ok(Outcome::Done)
+        }
+        (_, Some(version)) => {
+            Err(CliError::Failed(format!("not stored: the key has a value of version {version}")))
+        }
+        (_, None) => Err(CliError::Failed("not stored: the key has no value".to_owned())),
     }
 }
 

@@ -1,6 +1,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use paceline::dht::{Version, Versioned};
 use paceline_graph::Printable;
 use serde::Serialize;
 
@@ -40,6 +41,11 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", conflicts_with = "keys_from")]
     out: Option<PathBuf>,
 
+    /// Print the version of the value before it, in a line of its own; with --json as `version`. It
+    /// is what `put --if-version` takes
+    #[arg(long, conflicts_with_all = ["keys_from", "out"])]
+    with_version: bool,
+
     #[command(flatten)]
     bundling: Bundling,
 
@@ -73,6 +79,30 @@ impl Args {
     }
 }
 
+#[derive(Serialize)]
+struct Found<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_base64: Option<String>,
+    version: String,
+}
+
+fn print_versioned(key: &[u8], version: Version, value: &[u8], ui: &Ui) -> Result<(), CliError> {
+    let version = version.to_string();
+    if ui.is_json() {
+        let ((key, key_base64), (value, value_base64)) =
+            (text_or_base64(key), text_or_base64(value));
+        return ui.document(&Found { key, key_base64, value, value_base64, version });
+    }
+    ui.print(&format!("{version}\n"))?;
+    ui.content(value)
+}
+
 fn is_standard_output(path: &Path) -> bool {
     path == Path::new("-")
 }
@@ -87,8 +117,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         let key = bytes(args.key.as_deref().unwrap_or_default());
         return ask(async {
             let dht = args.client.visit(None, None).await?;
-            match explained(&dht, ui, dht.get(key)).await.map_err(unsure)? {
-                Some(value) => args.print(key, &value, ui)?,
+            match explained(&dht, ui, dht.get_versioned(key)).await.map_err(unsure)? {
+                Some(Versioned { version, value }) if args.with_version => {
+                    print_versioned(key, version, &value, ui)?;
+                }
+                Some(Versioned { value, .. }) => args.print(key, &value, ui)?,
                 None => {
                     let key = Printable::line(key);
                     return Err(CliError::Failed(format!("there is no value for `{key}`")));
@@ -128,7 +161,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 /// A key that could not be read may be there.
-fn unsure(error: paceline::KeyError) -> CliError {
+pub(super) fn unsure(error: paceline::KeyError) -> CliError {
     match refused(error) {
         CliError::Failed(reason) => CliError::Unsure(reason),
         error => error,

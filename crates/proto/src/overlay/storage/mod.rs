@@ -6,7 +6,8 @@
 //! other replicas hold copies ([`replicate`]). A read that finds nothing asks the other replicas
 //! ([`read`]). Replicas compare versions periodically ([`sync`]). An answer may have to wait for
 //! the disk ([`persist`]). A key without a record is absent only if no failed node may hold one
-//! ([`losses`]).
+//! ([`losses`]). A conditional write asks the other replicas before it is decided
+//! ([`conditional`]).
 //!
 //! # Interface
 //!
@@ -15,9 +16,9 @@
 //! and a list of [`StorageAction`]s, to which storage appends what it asks for: a message to a
 //! replica, a look-up of responsible nodes, the answer to a requester. The inputs are
 //!
-//! - messages and requests: [`Storage::read`], [`Storage::admits_put`] and [`Storage::write`],
-//!   [`Storage::receive_copy`], [`Storage::receive_fetch`], [`Storage::receive_summary`],
-//!   [`Storage::receive_missing`];
+//! - messages and requests: [`Storage::read`], [`Storage::admit_write`] with [`Storage::write`] or
+//!   [`Storage::write_if`], [`Storage::receive_copy`], [`Storage::receive_fetch`],
+//!   [`Storage::receive_summary`], [`Storage::receive_missing`];
 //! - answers to what it asked for: [`Storage::copies_answered`], [`Storage::fetched`],
 //!   [`Storage::summary_answered`], [`Storage::owners_found`], [`Storage::unanswered`];
 //! - turns of the timer of upkeep: [`Storage::begin_sync`] and [`Storage::compare_page`],
@@ -30,6 +31,8 @@
 //! - commands of the application: [`Storage::restore`], [`Storage::persisted`],
 //!   [`Storage::accept_losses`].
 
+mod conditional;
+mod conditional_job;
 mod losses;
 mod persist;
 mod read;
@@ -43,11 +46,13 @@ use crate::core::Instant;
 use crate::overlay::Key;
 use crate::overlay::exchange::Numbered;
 use crate::overlay::record::Record;
+use conditional::Decided;
 use losses::Losses;
 use persist::Persisting;
 use replicate::Job;
 use sync::Sync;
 
+pub(super) use replicate::Admission;
 pub(super) use routing::{Routing, StorageAction};
 pub use store::{Held, Store};
 pub(super) use sync::PAGES;
@@ -65,6 +70,8 @@ struct State {
     jobs: Numbered<Job>,
     sync: Sync,
     losses: Losses,
+    // What became of the last conditional writes, for those that come again.
+    decided: Decided,
     persisting: Persisting,
 }
 
@@ -107,6 +114,7 @@ impl Storage {
         state.jobs.set_first_generation(jobs.unused_generation());
         state.sync = Sync::default();
         state.losses = Losses::default();
+        state.decided = Decided::default();
         state.persisting.drop_answers();
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::replicate::{Job, WriteJob, end_write};
+use super::replicate::{Job, end_job};
 use super::{Routing, Storage};
 use crate::core::NodeId;
 use crate::overlay::command::Event;
@@ -109,13 +109,13 @@ impl Storage {
         &mut self,
         cx: &mut Cx<'_>,
         routing: &mut Routing<'_>,
-        job: WriteJob,
+        job: Job,
     ) {
         if !self.is_behind(cx) {
-            return end_write(routing, job);
+            return end_job(routing, job);
         }
         let state = self.state();
-        let name = state.jobs.insert(Job::Write(job));
+        let name = state.jobs.insert(job);
         state.persisting.hold_back(HeldBack::Written(name));
     }
 
@@ -137,8 +137,8 @@ impl Storage {
                 routing.send(to, Body::CopyReply { exchange, answers });
             }
             Some(HeldBack::Written(name)) => {
-                if let Some(Job::Write(job)) = self.state().jobs.remove(name) {
-                    end_write(routing, job);
+                if let Some(job) = self.state().jobs.remove(name) {
+                    end_job(routing, job);
                 }
             }
         }

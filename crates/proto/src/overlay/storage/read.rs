@@ -157,10 +157,12 @@ impl Storage {
     }
 
     /// The answer to a request for the records under these keys.
+    #[allow(clippy::too_many_arguments, reason = "all that an answer is made of")]
     pub fn fetched(
         &mut self,
         cx: &mut Cx<'_>,
         routing: &mut Routing<'_>,
+        from: NodeId,
         cause: Cause,
         keys: &[Key],
         records: Vec<Record>,
@@ -178,6 +180,11 @@ impl Storage {
         let Cause::Job(name) = cause else {
             return;
         };
+        if matches!(self.state().jobs.get(name), Some(Job::Conditional(_))) {
+            let known = |key: &Key| is_whole || *key <= last;
+            let keys: Vec<Key> = keys.iter().copied().filter(known).collect();
+            return self.conditional_fetched(cx, routing, name, from, &keys, &homeless);
+        }
         if let Some(Job::Read(job)) = self.state().jobs.get_mut(name) {
             job.waiting -= 1;
             job.found.extend(homeless);

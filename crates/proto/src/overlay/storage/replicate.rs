@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::conditional_job::ConditionalJob;
 use super::read_job::ReadJob;
 use super::store::Accepted;
 use super::{Routing, Storage};
@@ -32,6 +33,7 @@ pub(super) const COPY_HEAD_BYTES: usize = 320;
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     Write(WriteJob),
+    Conditional(ConditionalJob),
     Read(ReadJob),
 }
 
@@ -56,6 +58,17 @@ struct Writing {
     answer: PutAnswer,
 }
 
+/// Whether a write may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::overlay) enum Admission {
+    /// It may.
+    New,
+    /// It came before, and has not ended.
+    InProgress,
+    /// The node has too much to do.
+    Busy,
+}
+
 impl Writing {
     fn refused(key: Key, answer: PutAnswer) -> Writing {
         Writing { key, record: None, holders: Vec::new(), answer }
@@ -78,34 +91,30 @@ impl Storage {
         accepted
     }
 
-    /// True if a write that came may begin: it is new, and there is room. Else the writer gets its
-    /// answer.
-    pub fn admits_put(
+    /// Whether a write that came may begin.
+    pub fn admit_write(
         &mut self,
         cx: &mut Cx<'_>,
-        routing: &mut Routing<'_>,
+        routing: &Routing<'_>,
         from: NodeId,
         exchange: u32,
-        items: &[PutItem],
-    ) -> bool {
+    ) -> Admission {
         let jobs = &self.state().jobs;
         let is_same = |job: &Job| match job {
             Job::Write(job) => (job.from, job.exchange) == (from, exchange),
+            Job::Conditional(job) => job.is_of(from, exchange),
             Job::Read(_) => false,
         };
         // Parts of an own request may come one after the other, under its one name.
         if from != cx.node && jobs.iter().any(|(_, job)| is_same(job)) {
             cx.count(counters::DUPLICATE, 1);
-            routing.answer_put(from, exchange, Vec::new());
-            return false;
+            return Admission::InProgress;
         }
         if jobs.len() >= cx.shared.in_flight_max || !routing.has_room(cx) {
             cx.count(counters::JOBS_FULL, 1);
-            let answers = items.iter().map(|item| (item.key, PutAnswer::Busy)).collect();
-            routing.answer_put(from, exchange, answers);
-            return false;
+            return Admission::Busy;
         }
-        true
+        Admission::New
     }
 
     /// Writes items that this node is responsible for. The answer waits for the replicas.
@@ -220,7 +229,7 @@ impl Storage {
             }
         }
         if by_node.is_empty() || job.rounds > ROUNDS_MAX {
-            return self.end_write_on_disk(cx, routing, job);
+            return self.end_write_on_disk(cx, routing, Job::Write(job));
         }
         // Messages are made first: the job must know how many answers it waits for.
         let mut messages: Vec<(NodeId, Arc<[Record]>)> = Vec::new();
@@ -246,23 +255,30 @@ impl Storage {
         exchange: u32,
         records: &[Record],
     ) {
-        let mut answers = Vec::with_capacity(records.len());
-        for record in records {
-            answers.push(if !self.is_sound(cx, record) {
-                cx.count(counters::BAD_RECORD, 1);
-                CopyAnswer::OverQuota
-            } else if !is_near(cx, routing, record.key) {
-                cx.count(counters::FAR_RECORD, 1);
-                CopyAnswer::Far
-            } else {
-                match self.keep(cx, record) {
-                    Accepted::New | Accepted::Known => CopyAnswer::Held,
-                    Accepted::Newer(stamp) => CopyAnswer::Newer(stamp),
-                    Accepted::OverQuota => CopyAnswer::OverQuota,
-                }
-            });
-        }
+        let answers = records.iter().map(|record| self.take_copy(cx, routing, record)).collect();
         self.answer_copies(cx, routing, from, exchange, answers);
+    }
+
+    /// Stores the copy that another node gives.
+    pub(super) fn take_copy(
+        &mut self,
+        cx: &mut Cx<'_>,
+        routing: &Routing<'_>,
+        record: &Record,
+    ) -> CopyAnswer {
+        if !self.is_sound(cx, record) {
+            cx.count(counters::BAD_RECORD, 1);
+            return CopyAnswer::OverQuota;
+        }
+        if !is_near(cx, routing, record.key) {
+            cx.count(counters::FAR_RECORD, 1);
+            return CopyAnswer::Far;
+        }
+        match self.keep(cx, record) {
+            Accepted::New | Accepted::Known => CopyAnswer::Held,
+            Accepted::Newer(stamp) => CopyAnswer::Newer(stamp),
+            Accepted::OverQuota => CopyAnswer::OverQuota,
+        }
     }
 
     /// True if a peer may send this record.
@@ -358,6 +374,7 @@ impl Storage {
         body: &Body,
     ) {
         match (self.state().jobs.get_mut(name), body) {
+            (Some(Job::Conditional(_)), _) => self.conditional_unanswered(cx, routing, name),
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
                 if job.waiting == 0 {
@@ -391,8 +408,16 @@ impl Storage {
     }
 }
 
-/// Answers the writer.
-pub(super) fn end_write(routing: &mut Routing<'_>, job: WriteJob) {
+/// Answers the writer of a job that ends.
+pub(super) fn end_job(routing: &mut Routing<'_>, job: Job) {
+    match job {
+        Job::Write(job) => end_write(routing, job),
+        Job::Conditional(job) => job.end(routing),
+        Job::Read(_) => {}
+    }
+}
+
+fn end_write(routing: &mut Routing<'_>, job: WriteJob) {
     let answers = job.items.iter().map(|item| (item.key, item.answer)).collect();
     routing.answer_put(job.from, job.exchange, answers);
 }
@@ -403,9 +428,9 @@ fn is_near(cx: &Cx<'_>, routing: &Routing<'_>, key: Key) -> bool {
 }
 
 /// Ranges of records that each fit a message.
-pub(super) fn copy_pieces(
+pub(super) fn copy_pieces<T: Valued>(
     cx: &Cx<'_>,
-    records: &[Record],
+    records: &[T],
 ) -> impl Iterator<Item = std::ops::Range<usize>> {
     let total: usize = records.iter().map(Valued::bytes_with_value).sum();
     let largest = records.iter().map(Valued::bytes_with_value).max().unwrap_or(0);
@@ -418,7 +443,7 @@ pub(super) fn copy_pieces(
 }
 
 /// True if a record of which `known` is the version count may have this one.
-fn is_believable(known: u64, count: u64) -> bool {
+pub(super) fn is_believable(known: u64, count: u64) -> bool {
     count <= known.max(COUNT_TRUSTED_MAX).saturating_add(COUNT_LEAD_MAX)
 }
 

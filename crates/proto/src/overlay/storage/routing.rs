@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::core::NodeId;
 use crate::overlay::exchange::Cause;
 use crate::overlay::message::Body;
-use crate::overlay::record::{Answer, PutAnswer};
+use crate::overlay::record::{Answer, PutAnswer, PutIfAnswer};
 use crate::overlay::{Cx, Hop, Key, Router, Step, counters};
 use crate::parts::rtt::Rtt;
 
@@ -39,6 +39,8 @@ pub(in crate::overlay) enum StorageAction {
     /// Answer a write. No answers: the write goes on. If the writer is this node, the exchange is
     /// the number of its request.
     AnswerPut { writer: NodeId, exchange: u32, answers: Vec<(Key, PutAnswer)> },
+    /// Answer a conditional write, as `AnswerPut` does another one.
+    AnswerPutIf { writer: NodeId, exchange: u32, answers: Vec<(Key, PutIfAnswer)> },
     /// Ping this failed node from time to time until it answers.
     LookFor(NodeId),
 }
@@ -145,6 +147,16 @@ impl<'a> Routing<'a> {
         answers: Vec<(Key, PutAnswer)>,
     ) {
         self.actions.push(StorageAction::AnswerPut { writer, exchange, answers });
+    }
+
+    /// Answers a conditional write.
+    pub(super) fn answer_put_if(
+        &mut self,
+        writer: NodeId,
+        exchange: u32,
+        answers: Vec<(Key, PutIfAnswer)>,
+    ) {
+        self.actions.push(StorageAction::AnswerPutIf { writer, exchange, answers });
     }
 
     /// Looks for a failed node.

@@ -196,6 +196,49 @@ fn messages() -> Vec<(Message, &'static str)> {
         (Body::NotMember { exchange: 5 }, "12 00000005"),
         (Body::Goodbye, "13"),
         (Body::Missing { nodes: vec![n(8), n(9)] }, "14 0002 0000000000000008 0000000000000009"),
+        (
+            Body::PutIf {
+                exchange: 5,
+                is_member: true,
+                write: 6,
+                items: [
+                    PutIfItem { expect: Expect::Absent, item: put(1, Some("ab")) },
+                    PutIfItem { expect: Expect::Version(stamp().version), item: put(2, None) },
+                ]
+                .into(),
+            },
+            "15 00000005 01 0000000000000006 0002 00 K1 00000009 0000000000000010 00000002 \
+             01 0000000000000002 0000000000000003 K2 00000009 0000000000000010 ffffffff 6162",
+        ),
+        (
+            Body::PutIfReply {
+                exchange: 5,
+                answers: vec![
+                    PutIfAnswer::Stored { version: stamp().version, copies: 3 },
+                    PutIfAnswer::Short { version: stamp().version, copies: 1 },
+                    PutIfAnswer::Differs(stamp().version),
+                    PutIfAnswer::Absent,
+                    PutIfAnswer::Elsewhere,
+                    PutIfAnswer::TooLarge,
+                    PutIfAnswer::OverQuota,
+                    PutIfAnswer::Unreplicated,
+                    PutIfAnswer::Busy,
+                    PutIfAnswer::Unsettled,
+                    PutIfAnswer::Conflict,
+                ],
+            },
+            "16 00000005 000b 00 0000000000000002 0000000000000003 03 \
+             01 0000000000000002 0000000000000003 01 02 0000000000000002 0000000000000003 \
+             03 04 05 06 07 08 09 0a",
+        ),
+        (
+            Body::CopyIf {
+                exchange: 5,
+                records: [Successor { base: stamp().version, record: records().remove(0) }].into(),
+            },
+            "17 00000005 0001 0000000000000002 0000000000000003 K1 0000000000000002 \
+             0000000000000003 0000000000000004 0000000000000005 00000006 00000002 6162",
+        ),
     ];
     let mut messages: Vec<(Message, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
@@ -284,7 +327,7 @@ fn refusal(bytes: &[u8]) -> DecodeError {
 #[test]
 fn each_bad_field_is_named() {
     let bad = |field: &'static str, value: u64| DecodeError::OutOfRange { field, value };
-    assert_eq!(refusal(&[21]), DecodeError::UnknownTag(21));
+    assert_eq!(refusal(&[24]), DecodeError::UnknownTag(24));
     let fetch = |count: [u8; 2], keys: &[Key]| {
         let mut bytes = vec![9, 0, 0, 0, 5];
         bytes.extend(count);
@@ -303,6 +346,11 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 9, 0]), bad("put answer", 9));
     assert_eq!(refusal(&[6, 0, 0, 0, 5, 0, 1, 1, 1]), bad("copies", 1));
     assert_eq!(refusal(&[8, 0, 0, 0, 5, 0, 1, 4]), bad("copy answer", 4));
+    let put_if = [21, 0, 0, 0, 5, 1, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1];
+    let no_room = [&put_if[..], &[2]].concat();
+    assert_eq!(refusal(&no_room), DecodeError::Truncated { need: 37, have: 1 });
+    assert_eq!(refusal(&[&put_if[..], &[2; 40]].concat()), bad("condition", 2));
+    assert_eq!(refusal(&[22, 0, 0, 0, 5, 0, 1, 11]), bad("conditional answer", 11));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
     assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0]), bad("address", 0));
     assert_eq!(refusal(&[10, 0, 0, 0, 5, 3]), bad("whole", 3));
@@ -381,7 +429,7 @@ proptest! {
 
     #[test]
     fn whatever_decodes_encodes_to_the_same_bytes(
-        tag in 0u8..21,
+        tag in 0u8..24,
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..120),
     ) {
         let bytes = Bytes::from([&[tag][..], &bytes].concat());
@@ -394,5 +442,5 @@ proptest! {
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
     let page = include_str!("../../../../../../docs/protocols/overlay.md");
-    assert_eq!(laws::documented(&Body::rows::<()>(), page), Vec::from_iter(0..=20));
+    assert_eq!(laws::documented(&Body::rows::<()>(), page), Vec::from_iter(0..=23));
 }

@@ -4,6 +4,7 @@ mod addresses;
 mod bounds;
 mod bundles;
 mod codec;
+mod conditional;
 mod patience;
 mod storage;
 
