@@ -134,12 +134,12 @@ impl Peer {
     fn choose(&self, is_down: bool) -> u64 {
         let open = || self.wanted.values().filter(|wanted| !self.is_gone(wanted));
         let is_open = |run: u64| open().any(|wanted| wanted.watched.host == run);
-        let newest = open().max_by_key(|wanted| wanted.since).map(|wanted| wanted.watched.host);
+        let newest = || open().max_by_key(|wanted| wanted.since);
         let other = open().map(|wanted| wanted.watched.host).find(|&run| run != self.target);
         match other {
             Some(other) if is_down => other,
             _ if is_open(self.target) => self.target,
-            _ => newest.unwrap_or(self.target),
+            _ => newest().map_or(self.target, |wanted| wanted.watched.host),
         }
     }
 }
