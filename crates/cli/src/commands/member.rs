@@ -100,6 +100,7 @@ fn former_seed(_: &str) -> Result<Infallible, &'static str> {
 
 /// Which member of which group, and where.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     pub host: HostArgs,

@@ -18,6 +18,7 @@ use crate::ui::Ui;
 
 /// Which member of which group, and how it repairs.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     pub host: HostArgs,

@@ -75,6 +75,7 @@ pub struct Shared {
 
 /// How to be a node of a service.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     #[command(flatten)]
     pub shared: Shared,
