@@ -49,7 +49,7 @@ impl Joining {
         Bytes::from(self.host.address.to_string())
     }
 
-    /// Reads the forms of peers, and asks all their sources once; `no_peer` if there is none.
+    /// Parses the peers and asks each source once. Fails with `no_peer` if no peer is given.
     pub(crate) async fn resolve<E: From<PeerError>>(
         &self,
         peers: impl IntoIterator<Item = impl AsRef<str>>,

@@ -67,10 +67,10 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         &self.node
     }
 
-    /// Ends this member, without leaving. The others go on without it: they are told if the host
-    /// runs on, and else detect a crash. What it sent last may be lost. If it is the last
-    /// service of a host that has no other handle, the host stops: it sends its backlog, for a
-    /// bounded time. Else the backlog leaves while the host runs.
+    /// Ends this member, without leaving. The others continue without it: the host tells them if it
+    /// runs on, else they detect a crash. The last messages of this member may be lost. If it is
+    /// the last service of a host that has no other handle, the host stops: it sends its backlog,
+    /// for a bounded time. Else the backlog leaves while the host runs.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

@@ -18,7 +18,7 @@ rules! {
         Exclusion => "D7 exclusion",
         /// D8: a write of which a node says that its condition did not hold is not carried out.
         Refusal => "D8 refusal",
-        /// D9: an acknowledged write has the version that its writer was told, and no other has it.
+        /// D9: an acknowledged write has the version in its acknowledgement; no other write has it.
         Version => "D9 version",
         /// D10: once faults are over, what is held is as new as the newest acknowledged write.
         Survival => "D10 survival",

@@ -48,9 +48,9 @@ pub struct HostArgs {
     #[arg(long, conflicts_with = "peers")]
     pub bootstrap: bool,
 
-    /// Join the group at --peer; if there is none, create it once N nodes with this option see each
-    /// other, 2 to 64, the same number at all. For nodes that start together: one group is created
-    /// if N is more than half of them
+    /// Join the group at --peer. If no member answers, create it once N nodes with this option see
+    /// each other: 2 to 64, the same number at all nodes. For nodes that start together; they
+    /// create one group if N is more than half of them
     #[arg(long, value_name = "N", conflicts_with = "bootstrap")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
     pub expect: Option<u32>,

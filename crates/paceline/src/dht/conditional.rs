@@ -61,8 +61,8 @@ impl Dht {
     /// ([`Expect::Version`]). The responsible host compares with the newest record of all hosts
     /// that hold the key; this takes one exchange with them more than [`Dht::put`].
     ///
-    /// Of the writes of a key that expect the same version, at most one is told that it is
-    /// [stored](PutIfOutcome::Stored), as long as one host at a time takes writes of the key. A
+    /// Of the writes of a key that expect the same version, at most one returns
+    /// [`PutIfOutcome::Stored`], as long as one host at a time takes writes of the key. A
     /// table is no consensus: where the network splits the hosts that hold a key, each part can
     /// accept a write; once it is whole the greater version stays. If all hosts that hold a value
     /// fail, an older one or none may be found, as after [`Dht::put`].

@@ -121,7 +121,7 @@ impl GroupBuilder {
     /// Joins as [`join`](Self::join) does; if there is no group, creates it with the other hosts
     /// that do the same, once `hosts` of them see each other, this one included (2 to 64, at most
     /// `members_max`, the same number at all). The host with the least id creates it. For hosts
-    /// that start at the same time, none of which is to be the first.
+    /// that start at the same time, without a designated first one.
     ///
     /// One group is created, whatever messages are lost and whichever hosts pause or crash, if
     /// `hosts` is more than half of all starts before the hosts are members; a host that starts

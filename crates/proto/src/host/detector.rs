@@ -342,8 +342,8 @@ impl HostDetector {
     /// Has the detector watch the chosen run of each node.
     fn update_watched(&mut self, now: Instant) {
         let target = |(&node, peer): (&NodeId, &Peer)| Member { node, incarnation: peer.target };
-        let targets: Vec<Member> = self.peers.iter().map(target).collect();
-        if !self.detector.watched().eq(targets.iter().copied()) {
+        if !self.detector.watched().eq(self.peers.iter().map(target)) {
+            let targets: Vec<Member> = self.peers.iter().map(target).collect();
             self.detector.watch(now, &targets, &mut self.detected);
         }
     }

@@ -111,11 +111,6 @@ impl Host {
         }
     }
 
-    /// The failure detector; `None` before the host starts.
-    pub fn detector(&self) -> Option<&HostDetector> {
-        self.detector.as_ref()
-    }
-
     /// The same host with one more service, which starts with it.
     ///
     /// # Panics

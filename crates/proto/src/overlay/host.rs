@@ -84,20 +84,10 @@ impl Overlay {
         write: u64,
         items: &[PutItem],
     ) {
-        let admission = self.with_storage(cx, |storage, cx, routing| {
-            storage.admit_write(cx, routing, from, exchange)
-        });
-        let refused: Option<Vec<_>> = match admission {
-            Admission::New => None,
-            Admission::InProgress => Some(Vec::new()),
-            Admission::Busy => Some(items.iter().map(|item| (item.key, PutAnswer::Busy)).collect()),
-        };
-        if let Some(answers) = refused {
-            return self
-                .carry_out(cx, StorageAction::AnswerPut { writer: from, exchange, answers });
-        }
-        if from != cx.node && is_member {
-            self.heard(cx, from);
+        let busy = items.iter().map(|item| (item.key, PutAnswer::Busy));
+        if let Some(answers) = self.refuse_write(cx, from, exchange, is_member, busy) {
+            let refused = StorageAction::AnswerPut { writer: from, exchange, answers };
+            return self.carry_out(cx, refused);
         }
         self.with_storage(cx, |storage, cx, routing| {
             storage.write(cx, routing, from, exchange, write, items);
@@ -116,26 +106,39 @@ impl Overlay {
         write: u64,
         items: &[PutIfItem],
     ) {
-        let admission = self.with_storage(cx, |storage, cx, routing| {
-            storage.admit_write(cx, routing, from, exchange)
-        });
-        let refused: Option<Vec<_>> = match admission {
-            Admission::New => None,
-            Admission::InProgress => Some(Vec::new()),
-            Admission::Busy => {
-                Some(items.iter().map(|it| (it.item.key, PutIfAnswer::Busy)).collect())
-            }
-        };
-        if let Some(answers) = refused {
-            return self
-                .carry_out(cx, StorageAction::AnswerPutIf { writer: from, exchange, answers });
-        }
-        if from != cx.node && is_member {
-            self.heard(cx, from);
+        let busy = items.iter().map(|it| (it.item.key, PutIfAnswer::Busy));
+        if let Some(answers) = self.refuse_write(cx, from, exchange, is_member, busy) {
+            let refused = StorageAction::AnswerPutIf { writer: from, exchange, answers };
+            return self.carry_out(cx, refused);
         }
         self.with_storage(cx, |storage, cx, routing| {
             storage.write_if(cx, routing, from, exchange, write, items);
         });
+    }
+
+    /// The answers to a write that is not begun now: none of its keys if it is in progress, `busy`
+    /// if the node has too much to do. `None` if the write may begin.
+    fn refuse_write<A>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        exchange: u32,
+        is_member: bool,
+        busy: impl Iterator<Item = (Key, A)>,
+    ) -> Option<Vec<(Key, A)>> {
+        let admission = self.with_storage(cx, |storage, cx, routing| {
+            storage.admit_write(cx, routing, from, exchange)
+        });
+        match admission {
+            Admission::InProgress => Some(Vec::new()),
+            Admission::Busy => Some(busy.collect()),
+            Admission::New => {
+                if from != cx.node && is_member {
+                    self.heard(cx, from);
+                }
+                None
+            }
+        }
     }
 
     pub(super) fn receive_copy_reply(
