@@ -47,6 +47,7 @@
 #![deny(unsafe_code)]
 
 mod admission;
+mod bundle;
 mod chassis;
 mod config;
 pub mod counters;

@@ -29,7 +29,9 @@ use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 
 /// Length of the header in bytes.
 pub const HEADER_BYTES: usize = 32;
-/// Where the session's tag stands in the header.
+/// Where the service number begins in the header.
+const SERVICE_AT: usize = 4;
+/// Where the session's tag begins in the header.
 const SESSION_AT: usize = 12;
 /// Length of the length that precedes a record on a stream, in bytes.
 pub const LENGTH_BYTES: usize = 4;
@@ -57,6 +59,9 @@ pub enum Kind {
     Taken,
     /// A message of the protocol to a group: its number (4), then the message. Only by datagram.
     Group,
+    /// Several messages to the receiver, each behind the number of its service (4) and its length
+    /// (2). Only by datagram.
+    Bundle,
 }
 
 impl Kind {
@@ -67,6 +72,7 @@ impl Kind {
             Kind::Who => 3,
             Kind::Taken => 4,
             Kind::Group => 5,
+            Kind::Bundle => 6,
         }
     }
 
@@ -77,6 +83,7 @@ impl Kind {
             3 => Some(Kind::Who),
             4 => Some(Kind::Taken),
             5 => Some(Kind::Group),
+            6 => Some(Kind::Bundle),
             _ => None,
         }
     }
@@ -85,7 +92,7 @@ impl Kind {
     pub fn number(self, service: ServiceNumber) -> ServiceNumber {
         match self {
             Kind::Message | Kind::Group => service,
-            Kind::Hello | Kind::Who | Kind::Taken => ServiceNumber::NODE,
+            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle => ServiceNumber::NODE,
         }
     }
 }
@@ -214,6 +221,19 @@ impl Header {
         out.put_u64(self.sender.0);
         out.put_u64(self.sequence);
         bytes
+    }
+
+    /// The kind of the record that begins so; `None` if it is not a record.
+    pub(crate) fn kind_of(record: &[u8]) -> Option<Kind> {
+        Kind::from_tag(*record.get(1)?)
+    }
+
+    /// Turns the header at the front of a message's record into that of a bundle; returns the
+    /// message's service.
+    pub(crate) fn make_bundle(record: &mut [u8]) -> ServiceNumber {
+        record[1] = Kind::Bundle.tag();
+        let service = record[SERVICE_AT..].first_chunk_mut().expect("a header is longer");
+        ServiceNumber(u32::from_be_bytes(std::mem::replace(service, [0; 4])))
     }
 
     /// Writes this header's session into a record, in place of what stands there.
@@ -395,7 +415,7 @@ mod tests {
             let is_right = bytes == right;
             let refusal = match place {
                 0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
-                0 if !(1..=5).contains(&bytes[1]) => Some(Refusal::Malformed),
+                0 if !(1..=6).contains(&bytes[1]) => Some(Refusal::Malformed),
                 2 if !is_right => Some(Refusal::ForeignEpoch),
                 8 | 10 if !is_right => Some(Refusal::ForeignCluster),
                 _ => None,

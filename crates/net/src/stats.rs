@@ -30,6 +30,8 @@ pub struct Traffic {
     pub datagrams_in: u64,
     /// Datagrams sent.
     pub datagrams_out: u64,
+    /// Messages that joined another one's datagram.
+    pub datagram_messages_bundled: u64,
     /// Receive calls on UDP sockets.
     pub datagram_receives: u64,
     /// Send calls on the UDP socket.

@@ -2,6 +2,7 @@
 
 pub(crate) mod arrivals;
 pub(crate) mod multicast;
+pub(crate) mod queue;
 pub(crate) mod trains;
 
 use std::io;
@@ -17,7 +18,8 @@ use tokio::io::unix::AsyncFd;
 
 use crate::counters;
 use crate::datagrams::arrivals::Arrivals;
-use crate::datagrams::trains::{TRAIN_LENGTH_MAX, Trains};
+use crate::datagrams::queue::SendQueue;
+use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::stats::Traffic;
 use crate::sys::{self, Part};
 
@@ -29,7 +31,7 @@ pub(crate) struct Datagrams {
     room: Option<AsyncFd<UdpSocket>>,
     waker: Waker,
     /// What waits to be sent.
-    pub(crate) queue: Trains,
+    pub(crate) queue: SendQueue,
     /// Whether each datagram leaves with a call of its own.
     is_alone: bool,
 }
@@ -46,7 +48,7 @@ impl Datagrams {
             arrivals: Arrivals::new(socket, waker.clone())?,
             room: None,
             waker,
-            queue: Trains::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
+            queue: SendQueue::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
             is_alone: together_max <= 1,
         })
     }
@@ -169,7 +171,7 @@ mod tests {
         let to: Vec<_> = (0..3).map(|_| bound()).collect();
         for length in [500, 500, 100, 500, 501, 1] {
             for (_, addr) in &to {
-                from.queue.push(*addr, length, &mut counters, |out| {
+                from.queue.data.push(*addr, length, &mut counters, |out| {
                     out.extend_from_slice(&[7; 1000][..length]);
                 });
             }
@@ -196,7 +198,7 @@ mod tests {
         let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
         let to = bound();
         for _ in 0..3 {
-            from.queue.push(to.1, 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
+            from.queue.data.push(to.1, 500, &mut counters, |out| out.extend_from_slice(&[7; 500]));
         }
         while !from.queue.is_empty() {
             from.flush(&mut traffic, &mut counters);

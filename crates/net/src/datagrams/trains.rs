@@ -39,6 +39,13 @@ impl Train {
         self.bytes.len().div_ceil(self.segment_bytes)
     }
 
+    /// Where the last datagram begins, and how long it may be: no longer than the others.
+    fn last(&self, bytes_max: usize) -> (usize, usize) {
+        let from = (self.datagrams() - 1) * self.segment_bytes;
+        let room = (TRAIN_BYTES_MAX - from).min(bytes_max);
+        (from, if from == 0 { room } else { room.min(self.segment_bytes) })
+    }
+
     fn takes(&self, bytes: usize) -> bool {
         bytes <= self.segment_bytes
             && self.bytes.len().is_multiple_of(self.segment_bytes)
@@ -101,6 +108,33 @@ impl Trains {
         while self.queued_bytes > self.queue_bytes_max && self.trains.len() > 1 {
             counters.add(counters::DATAGRAM_QUEUE_OVERFLOW, self.drop_oldest() as u64);
         }
+    }
+
+    /// Lengthens the last datagram for this address, if it still waits, and `growth` says of its
+    /// bytes by how many, and it gets no longer than `bytes_max` and its train permits. `write`
+    /// finds the datagram at the end of the buffer, from the given place on. False if not.
+    pub(crate) fn lengthen(
+        &mut self,
+        to: SocketAddr,
+        bytes_max: usize,
+        growth: impl FnOnce(&[u8]) -> Option<usize>,
+        write: impl FnOnce(&mut BytesMut, usize),
+    ) -> bool {
+        let Some(place) = self.open_place(to) else { return false };
+        let train = &mut self.trains[place];
+        let (from, bytes_max) = train.last(bytes_max.min(cut_bytes_max(to)));
+        let last = &train.bytes[from..];
+        let Some(more) = growth(last).filter(|more| last.len() + more <= bytes_max) else {
+            return false;
+        };
+        let before = train.bytes.len();
+        write(&mut train.bytes, from);
+        debug_assert_eq!(train.bytes.len() - before, more, "the growth is exact");
+        if from == 0 {
+            train.segment_bytes = train.bytes.len();
+        }
+        self.queued_bytes += more;
+        true
     }
 
     /// Drops the oldest train; returns its number of datagrams, 0 if no train waits.

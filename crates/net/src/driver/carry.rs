@@ -55,7 +55,7 @@ impl Driver {
                     Proof::Hinted => self.ask_for_proof(place),
                 }
             }
-            self.datagrams.queue.fence();
+            self.datagrams.queue.data.fence();
         }
         self.queue_copy(to, record);
     }

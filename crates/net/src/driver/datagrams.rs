@@ -10,10 +10,12 @@ use paceline_proto::host::{Call, Encode, ServicePlace};
 
 use super::Driver;
 use super::peers::{Proof, Reach};
+use crate::bundle::{self, Entries};
 use crate::chassis::Drive;
 use crate::chassis::ready::Source;
 use crate::counters;
 use crate::datagrams::arrivals::{Arrived, Ask, Received};
+use crate::datagrams::queue::Urgency;
 use crate::datagrams::write;
 use crate::emulate::ReceiveLoss;
 use crate::nonces::Nonce;
@@ -91,20 +93,50 @@ impl Driver {
         }
         let addr = peer.addr;
         self.introduce(place);
-        let header = self.header_to(place);
         match content {
             Content::Message { service, message, bytes } => {
-                let header = Header { service: *service, ..header };
-                self.queue_record(addr, header, *bytes, |out| write(*message, out));
+                self.queue_message((place, *service), *message, *bytes);
             }
             Content::Record(record) => {
-                self.datagrams.queue.push(addr, record.len(), &mut self.chassis.counters, |out| {
+                let header = self.header_to(place);
+                let counters = &mut self.chassis.counters;
+                self.datagrams.queue.data.push(addr, record.len(), counters, |out| {
                     let from = out.len();
                     out.extend_from_slice(record);
                     header.write_session(&mut out[from..]);
                 });
             }
         }
+    }
+
+    /// Queues a message for a peer: in the datagram that waits for it already, if that has room,
+    /// else in one of its own. The host's own messages overtake those of services.
+    fn queue_message(
+        &mut self,
+        (place, service): (usize, ServiceNumber),
+        message: &dyn Encode,
+        bytes: usize,
+    ) {
+        let addr = self.peers.at(place).addr;
+        let urgency = match service {
+            ServiceNumber::NODE => Urgency::Control,
+            _ => Urgency::Data,
+        };
+        let joins = urgency == Urgency::Data
+            && self.datagrams.queue.data.lengthen(
+                addr,
+                self.config.datagram_bytes_max,
+                |record| bundle::growth(record, bytes),
+                |out, from| {
+                    bundle::add(out, from, (service, bytes), |out| write(message, out));
+                },
+            );
+        if joins {
+            self.chassis.traffic.datagram_messages_bundled += 1;
+            return;
+        }
+        let header = Header { service, ..self.header_to(place) };
+        self.queue_record(urgency, (addr, header), bytes, |out| write(message, out));
     }
 
     /// A message to a group as a record, the same for all members.
@@ -157,13 +189,14 @@ impl Driver {
     /// Queues a record whose body of `bytes` bytes `write` appends.
     fn queue_record(
         &mut self,
-        to: SocketAddr,
-        header: Header,
+        urgency: Urgency,
+        (to, header): (SocketAddr, Header),
         bytes: usize,
         write: impl FnOnce(&mut BytesMut),
     ) {
         let header = self.number(header).encode();
-        self.datagrams.queue.push(to, HEADER_BYTES + bytes, &mut self.chassis.counters, |out| {
+        let (to, counters) = ((to, HEADER_BYTES + bytes), &mut self.chassis.counters);
+        self.datagrams.queue.push(urgency, to, counters, |out| {
             out.extend_from_slice(&header);
             write(out);
         });
@@ -171,7 +204,8 @@ impl Driver {
 
     /// Queues a copy of a record.
     pub(super) fn queue_copy(&mut self, to: SocketAddr, record: &[u8]) {
-        self.datagrams.queue.push(to, record.len(), &mut self.chassis.counters, |out| {
+        let counters = &mut self.chassis.counters;
+        self.datagrams.queue.data.push(to, record.len(), counters, |out| {
             out.extend_from_slice(record);
         });
     }
@@ -213,7 +247,9 @@ impl Driver {
 
     pub(super) fn queue_control(&mut self, addr: SocketAddr, kind: Kind, body: &[u8]) {
         let header = Header { kind, ..self.header };
-        self.queue_record(addr, header, body.len(), |out| out.extend_from_slice(body));
+        self.queue_record(Urgency::Control, (addr, header), body.len(), |out| {
+            out.extend_from_slice(body);
+        });
     }
 
     pub(super) fn receive_datagrams(&mut self, ask: Ask) {
@@ -351,14 +387,21 @@ impl Driver {
             return Err(Refusal::UnknownService);
         }
         let whose = match header.kind {
-            Kind::Message if header.service == ServiceNumber::NODE => Whose::Node,
-            Kind::Message | Kind::Group => {
+            Kind::Message => self.whose(header.service),
+            Kind::Group => {
                 let service = self.chassis.services.find(header.service);
                 service.map_or(Whose::Unknown, Whose::Service)
             }
-            Kind::Hello | Kind::Who | Kind::Taken => Whose::Node,
+            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle => Whose::Node,
         };
         Ok((header, whose))
+    }
+
+    fn whose(&self, number: ServiceNumber) -> Whose {
+        if number == ServiceNumber::NODE {
+            return Whose::Node;
+        }
+        self.chassis.services.find(number).map_or(Whose::Unknown, Whose::Service)
     }
 
     /// Decodes a message from a peer and hands it to its service.
@@ -399,7 +442,7 @@ impl Driver {
             return Ok(());
         }
         match header.kind {
-            Kind::Message | Kind::Group => {
+            Kind::Message | Kind::Group | Kind::Bundle => {
                 if socket == Socket::Own {
                     header.session ^= self.own_tag(place);
                 }
@@ -450,13 +493,28 @@ impl Driver {
                 return Ok(());
             }
         }
+        if header.kind != Kind::Bundle {
+            return self.take_addressed(header.sender, whose, body);
+        }
+        for entry in Entries::of(body) {
+            let (number, message) = entry?;
+            if let Err(refusal) = self.take_addressed(header.sender, self.whose(number), message) {
+                // The messages behind it may be of other services.
+                self.refuse(refusal, &format_args!("{} at {from}", header.sender));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a message of a known peer to its addressee.
+    fn take_addressed(&mut self, from: NodeId, whose: Whose, body: Bytes) -> Result<(), Refusal> {
         if self.receive_loss.as_mut().is_some_and(ReceiveLoss::loses_next) {
             self.chassis.counters.add(counters::EMULATED_RECEIVE_LOSS, 1);
             return Ok(());
         }
         match whose {
-            Whose::Service(service) => self.take_body(service, header.sender, body),
-            Whose::Node => self.receive_detector(header.sender, body),
+            Whose::Service(service) => self.take_body(service, from, body),
+            Whose::Node => self.receive_detector(from, body),
             Whose::Unknown => Err(Refusal::UnknownService),
         }
     }

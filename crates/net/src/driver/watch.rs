@@ -1,13 +1,21 @@
 //! The failure detector of the host: one for all services.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use paceline_proto::core::{Instant, Lane, NodeId, ServiceNumber};
 use paceline_proto::host::{Call, Carrier, HostDetector};
 
 use super::carry::Carrying;
 use super::{Deadline, Driver, Notice};
+use crate::chassis::ready::Source;
 use crate::chassis::services::FIRST;
+use crate::datagrams::arrivals::Ask;
 use crate::record::Refusal;
+
+/// Time for which verdicts of the detector wait for datagrams to be read, at most: a flood from
+/// some hosts must not keep others alive.
+const VERDICT_PUT_OFF_MAX: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Calls the detector and carries out what it asks for. Calls no handler.
@@ -43,7 +51,17 @@ impl Driver {
         received.map_err(|_| Refusal::Undecodable)
     }
 
+    /// Something of the detector is due, such as a verdict on a host that has not answered. What has
+    /// arrived is read first, since the answer may wait behind a burst of other datagrams.
     pub(super) fn poll_detector(&mut self) {
+        if !self.holds_peers() {
+            self.receive_datagrams(Ask::Now);
+        }
+        let has_more = self.chassis.again.contains(&Source::Datagrams);
+        if has_more && self.chassis.now.since(self.detector_wakes) < VERDICT_PUT_OFF_MAX {
+            // In the next turn, after more of them.
+            return self.deadlines.set(self.chassis.now, Deadline::Detector);
+        }
         self.detector_wakes = Instant::MAX;
         self.with_detector(|detector, now| detector.poll(now));
     }

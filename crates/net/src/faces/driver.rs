@@ -410,6 +410,7 @@ impl FaceDriver {
         }
         self.datagrams
             .queue
+            .data
             .push(addr, bytes, &mut self.chassis.counters, |out| write(message, out));
     }
 

@@ -58,6 +58,31 @@ async fn a_burst_of_datagrams_to_one_peer_travels_as_trains() {
 }
 
 #[tokio::test]
+async fn messages_of_one_turn_share_datagrams_as_long_as_these_may_be() {
+    let (a, mut b) = pair();
+    let size = |number: u64| [1, 60, 500, 1100, 0, 200, 7][number as usize % 7];
+    let mut bytes = 0;
+    for number in 0..2000 {
+        a.send(1, Lane::Datagram, number, vec![number as u8; size(number)]);
+        bytes += size(number);
+    }
+    let mut numbers = Vec::new();
+    for _ in 0..2000 {
+        let message = b.message().await;
+        assert!(message.payload == Payload::from(vec![message.number as u8; size(message.number)]));
+        numbers.push(message.number);
+    }
+    assert!(numbers.is_sorted(), "loopback keeps the order, and so do bundles");
+    let traffic = a.node.stats().traffic;
+    let (out, bundled) = (traffic.datagrams_out, traffic.datagram_messages_bundled);
+    // Hellos are datagrams as well.
+    assert!((2000..2010).contains(&(out + bundled)), "{traffic:?}");
+    // Three of four join another one where all of a turn is there; a turn may have few.
+    assert!(bundled > 500, "{traffic:?}");
+    assert!(traffic.datagram_bytes_out < bytes as u64 + 2000 * (6 + 9) + out * 44, "{traffic:?}");
+}
+
+#[tokio::test]
 async fn a_node_sends_to_itself_like_to_any_other() {
     let mut nodes = cluster(1);
     nodes[0].send(0, Lane::Stream, 1, "self");

@@ -146,6 +146,51 @@ async fn each_fault_of_a_datagram_drops_it_and_raises_its_counter() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_bad_message_of_a_bundle_is_counted_and_the_others_are_taken() {
+    let (mut node, played) = node_with(|config| config);
+    let addr = node.node.local_addr();
+    played.send_to(&hello(), addr).expect("sent");
+    let entry = |service: ServiceNumber, body: &[u8]| {
+        [&service.0.to_be_bytes()[..], &(body.len() as u16).to_be_bytes(), body].concat()
+    };
+    let own = ServiceNumber::default();
+    let numbered = |number: u64| message(number)[32..].to_vec();
+    let bundle = [
+        entry(own, &numbered(1)),
+        entry(ServiceNumber(own.0 ^ 1), &numbered(2)),
+        entry(own, &[9; 9]),
+        entry(ServiceNumber::NODE, &[255]),
+        entry(own, &numbered(3)),
+    ]
+    .concat();
+    let bundled = |body: &[u8]| record(header(Kind::Bundle, 0), body);
+    // Cut in the length of the last message, and in that message.
+    for (cut, malformed) in [(bundle.len(), 0), (bundle.len() - 14, 1), (bundle.len() - 1, 2)] {
+        let before = node.count("post_received");
+        played.send_to(&bundled(&bundle[..cut]), addr).expect("sent");
+        assert_eq!(node.message().await.number, 1);
+        if cut == bundle.len() {
+            assert_eq!(node.message().await.number, 3);
+        }
+        node.counted("record_malformed", malformed).await;
+        let taken = if cut == bundle.len() { 2 } else { 1 };
+        assert_eq!(node.count("post_received"), before + taken);
+    }
+    node.counted("record_unknown_service", 3).await;
+    node.counted("record_undecodable", 6).await;
+    // Its header is checked as that of a message, and a stream takes none.
+    let other = Header { session: 1, ..header(Kind::Bundle, 0) };
+    played.send_to(&record(other, &bundle), addr).expect("sent");
+    node.counted("record_unknown_session", 1).await;
+    let named = Header { service: own, ..header(Kind::Bundle, 0) };
+    played.send_to(&record(named, &bundle), addr).expect("sent");
+    node.counted("record_unknown_service", 4).await;
+    let stream = [framed(&hello()), framed(&record(header(Kind::Bundle, 1), &bundle))].concat();
+    is_closed_and_counted(&node, stream, "record_malformed").await;
+    assert_eq!(node.count("post_received"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_datagram_of_an_unknown_session_is_answered_by_one_question() {
     let (mut node, played) = node_with(|config| config);
     let addr = node.node.local_addr();

@@ -26,7 +26,7 @@ async fn no_datagram_is_taken_in_the_name_of_a_peer_from_who_only_knows_its_sess
     forger.say(addr, Kind::Who, b"a nonce!");
     for tag in [0, 1, forger.session.tag()] {
         forger.tag.set(tag);
-        for kind in [Kind::Message, Kind::Group] {
+        for kind in [Kind::Message, Kind::Group, Kind::Bundle] {
             let refused = node.count("record_unknown_session");
             forger.say(addr, kind, &MESSAGE);
             node.counted("record_unknown_session", refused + 1).await;
