@@ -133,6 +133,7 @@ pub struct NodeConfig {
     pub(crate) stream_delay: Duration,
     pub(crate) socket_buffer_bytes: Option<u32>,
     pub(crate) record_bytes_max: usize,
+    pub(crate) link_rate_bits_per_second: Option<u64>,
     pub(crate) stream_queue_bytes_max: usize,
     pub(crate) stream_read_bytes: usize,
     pub(crate) datagram_bytes_max: usize,
@@ -158,6 +159,7 @@ impl NodeConfig {
             stream_delay: Duration::from_millis(9),
             socket_buffer_bytes: None,
             record_bytes_max: 1 << 20,
+            link_rate_bits_per_second: None,
             stream_queue_bytes_max: 64 << 20,
             stream_read_bytes: 256 << 10,
             datagram_bytes_max: 1200,
@@ -218,6 +220,15 @@ impl NodeConfig {
     /// A peer that announces a longer one is disconnected; a read buffer may grow to this.
     pub fn with_record_bytes_max(mut self, bytes: usize) -> Self {
         self.record_bytes_max = bytes.clamp(HEADER_BYTES + 16, u32::MAX as usize);
+        self
+    }
+
+    /// The rate of the node's link, bits a second on an Ethernet, at least 64,000. The node sends
+    /// no faster, and its services share that by weight
+    /// ([`Node::set_weight`](crate::Node::set_weight)), whatever they send to whom. Default
+    /// unknown: then services share only each stream to a peer.
+    pub fn with_link_rate(mut self, bits_per_second: u64) -> Self {
+        self.link_rate_bits_per_second = Some(bits_per_second.max(64_000));
         self
     }
 

@@ -275,6 +275,15 @@ impl<P: Hosted> Node<P> {
         self.order(Order::Seek(self.number, addresses))
     }
 
+    /// Gives the service a weight, 1 to 1,000, among those of its node; others have 1. While
+    /// several have something to send, each gets a share of the link in proportion.
+    ///
+    /// # Errors
+    /// If the node has stopped.
+    pub fn set_weight(&self, weight: u32) -> Result<(), Closed> {
+        self.order(Order::Weigh(self.number, weight))
+    }
+
     /// Changes what the node emulates, from its next turn on.
     ///
     /// # Errors

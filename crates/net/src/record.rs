@@ -233,7 +233,7 @@ impl Header {
     pub(crate) fn make_bundle(record: &mut [u8]) -> ServiceNumber {
         record[1] = Kind::Bundle.tag();
         let service = record[SERVICE_AT..].first_chunk_mut().expect("a header is longer");
-        ServiceNumber(u32::from_be_bytes(std::mem::replace(service, [0; 4])))
+        ServiceNumber(u32::from_be_bytes(std::mem::take(service)))
     }
 
     /// Writes this header's session into a record, in place of what stands there.

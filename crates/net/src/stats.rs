@@ -51,6 +51,8 @@ pub struct Held {
     pub proofs_bytes: usize,
     /// Datagrams that wait for the socket.
     pub datagrams_bytes: usize,
+    /// Messages that wait for the turn of their service on the link.
+    pub link_bytes: usize,
 }
 
 impl Held {
@@ -58,7 +60,11 @@ impl Held {
     /// [`NodeConfig::with_memory_bytes_max`](crate::NodeConfig::with_memory_bytes_max) bounds: all
     /// but the events.
     pub fn of_peers(&self) -> usize {
-        self.records_bytes + self.streams_bytes + self.proofs_bytes + self.datagrams_bytes
+        self.records_bytes
+            + self.streams_bytes
+            + self.proofs_bytes
+            + self.datagrams_bytes
+            + self.link_bytes
     }
 }
 

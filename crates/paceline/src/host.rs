@@ -60,6 +60,7 @@ pub struct HostBuilder {
     datagram_bytes_max: Option<usize>,
     events_bytes_max: Option<usize>,
     memory_bytes_max: Option<usize>,
+    link_rate: Option<u64>,
     ip_multicast: Multicast,
     exposure: Exposure,
     detector: detector::Config,
@@ -119,6 +120,15 @@ impl HostBuilder {
     /// [`NodeConfig::with_memory_bytes_max`](paceline_net::NodeConfig::with_memory_bytes_max).
     pub fn memory_bytes_max(mut self, bytes: usize) -> HostBuilder {
         self.memory_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The rate of the host's link, bits a second on an Ethernet, at least 64,000. The host sends
+    /// no faster, and its services share the rate by their weights ([`GroupBuilder::weight`]),
+    /// whatever they send to whom: none raises the delay of another by more than its turn. Default
+    /// unknown: then services share each stream to a host, and datagrams leave at once.
+    pub fn link_rate(mut self, bits_per_second: u64) -> HostBuilder {
+        self.link_rate = Some(bits_per_second);
         self
     }
 
@@ -186,6 +196,9 @@ impl HostBuilder {
         if let Some(bytes) = self.memory_bytes_max {
             config = config.with_memory_bytes_max(bytes);
         }
+        if let Some(bits_per_second) = self.link_rate {
+            config = config.with_link_rate(bits_per_second);
+        }
         let bound = Bound::bind(self.bind, config)?;
         let address = self.advertise.unwrap_or(bound.local_addr());
         if address.ip().is_unspecified() || address.port() == 0 {
@@ -236,6 +249,7 @@ impl Host {
             datagram_bytes_max: None,
             events_bytes_max: None,
             memory_bytes_max: None,
+            link_rate: None,
             ip_multicast: Multicast::default(),
             exposure: Exposure::default(),
             detector: detector::Config::new(),

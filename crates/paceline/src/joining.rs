@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::record::ServiceNumber;
-use paceline_net::{Events, Hosted, Node, StartError};
+use paceline_net::{Closed, Events, Hosted, Node, StartError};
 use paceline_proto::core::knobs::Value;
 use paceline_proto::core::{ConfigError, MembershipCommand, NodeId};
 use paceline_proto::group::{Expect, Gather};
@@ -33,11 +33,13 @@ pub(crate) struct Joining {
     host: Host,
     name: String,
     pub(crate) within: Duration,
+    /// The service's weight on the host's link.
+    pub(crate) weight: u32,
 }
 
 impl Joining {
     pub(crate) fn new(host: Host, name: &str) -> Joining {
-        Joining { host, name: name.to_owned(), within: Duration::from_secs(10) }
+        Joining { host, name: name.to_owned(), within: Duration::from_secs(10), weight: 1 }
     }
 
     pub(crate) fn id(&self) -> NodeId {
@@ -71,7 +73,9 @@ impl Joining {
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
         let number = ServiceNumber::of(kind, &self.name);
-        self.host.endpoint()?.start(number, protocol, Arc::new(shared))
+        let started = self.host.endpoint()?.start(number, protocol, Arc::new(shared))?;
+        started.0.set_weight(self.weight).map_err(|Closed| StartError::Closed)?;
+        Ok(started)
     }
 
     /// Starts a member and founds its group, or joins it. Returns once it is in a view, which is

@@ -23,7 +23,8 @@ use paceline_proto::core::{
     NodeId, Rng, Wire, mix,
 };
 
-pub use config::{Multicast, NetworkConfig, Overhead, Shape};
+pub use config::{Multicast, NetworkConfig, Shape};
+pub use paceline_proto::core::Overhead;
 
 use crate::counters;
 use crate::links::Links;

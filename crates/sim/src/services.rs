@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{Counters, GroupId, Instant, Lane, NodeId, Protocol, ServiceNumber};
-use paceline_proto::host::{self, Host, HostInput, Mailbox, Message, Typed};
+use paceline_proto::host::{self, Host, HostInput, Mailbox, Message, Submitted, Typed};
+use paceline_proto::parts::link_share::Path;
 
 use crate::fault::Fault;
 use crate::observer::{Input, Observer, Reply};
@@ -140,6 +141,16 @@ impl<P: Protocol + 'static, O: Observer<P>> OfService<P, O> {
         is_mine.then(|| P::decode(&self.shared, message.content.bytes()).ok())?
     }
 
+    /// Shows a message that the service has just sent.
+    fn show_send(&mut self, at: Instant, from: NodeId, path: Path, message: &Message) {
+        let Some(decoded) = self.decode(message) else { return };
+        match (path.to, message.group) {
+            (Some(to), _) => self.observer.on_send(at, from, to, path.lane, &decoded),
+            (None, Some(group)) => self.observer.on_send_group(at, from, group, &decoded),
+            (None, None) => {}
+        }
+    }
+
     /// Passes on what the observer wants done, for a call or wake of this node.
     fn pass_on<H: HostNode>(&mut self, at: Instant, node: NodeId, reply: &mut Reply<H>) {
         let service = self.service;
@@ -243,6 +254,9 @@ impl<H: HostNode, P: Protocol + 'static, O: Observer<P>> Observer<H> for OfServi
         if event.service != self.service {
             return;
         }
+        if let Some(Submitted { path, message }) = event.event.downcast_ref() {
+            self.show_send(at, node, *path, message);
+        }
         if let Some(event) = event.event.downcast_ref() {
             self.observer.on_event(at, node, event, &mut self.reply);
             self.pass_on(at, node, reply);
@@ -250,16 +264,14 @@ impl<H: HostNode, P: Protocol + 'static, O: Observer<P>> Observer<H> for OfServi
     }
 
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, lane: Lane, message: &Message) {
-        if let Some(message) = self.decode(message) {
-            self.observer.on_send(at, from, to, lane, &message);
+        if !message.has_waited {
+            self.show_send(at, from, Path { to: Some(to), lane }, message);
         }
     }
 
     fn on_send_group(&mut self, at: Instant, from: NodeId, _: GroupId, message: &Message) {
-        if let Some(group) = message.group
-            && let Some(message) = self.decode(message)
-        {
-            self.observer.on_send_group(at, from, group, &message);
+        if !message.has_waited {
+            self.show_send(at, from, Path { to: None, lane: Lane::Datagram }, message);
         }
     }
 

@@ -136,6 +136,7 @@ impl ScenarioFile {
             faults,
             service,
             services,
+            weight: 1,
             file,
             resolved,
             record,
@@ -326,6 +327,9 @@ pub struct Scenario {
     /// The services of a scenario with `[[service]]` tables, each as a scenario of its own with the
     /// service's name.
     pub services: Vec<Scenario>,
+    /// The service's weight among those of its host: while several have something to send, each
+    /// gets a share of the host's link in proportion. Default 1.
+    pub weight: u32,
     file: ScenarioFile,
     resolved: Vec<(String, Resolved)>,
     record: Record,
@@ -391,7 +395,9 @@ impl Scenario {
         tables.extend(self.own_tables());
         for service in &self.services {
             let name = toml::Value::from(service.name.as_str());
-            tables.push(("service".to_owned(), vec![("name".to_owned(), name)]));
+            let weight = toml::Value::from(service.weight);
+            let own = vec![("name".to_owned(), name), ("weight".to_owned(), weight)];
+            tables.push(("service".to_owned(), own));
             let own = service.own_tables().into_iter();
             tables.extend(own.map(|(name, entries)| (format!("service.{name}"), entries)));
         }

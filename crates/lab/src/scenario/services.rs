@@ -1,8 +1,10 @@
 //! `[[service]]` tables: several services on the same nodes.
 //!
-//! Each has a name and the tables that a scenario of that service alone has: `[service.protocol]`,
-//! `[service.workload]` and `[service.measure]`. Its service reads them as such a scenario, with
-//! the network and the faults that all share.
+//! Each has a name, a weight, and the tables that a scenario of that service alone has:
+//! `[service.protocol]`, `[service.workload]` and `[service.measure]`. Its service reads them as
+//! such a scenario, with the network and the faults that all share.
+
+use paceline_proto::parts::link_share::WEIGHT_MAX;
 
 use super::diagnostic::Diagnostic;
 use super::document::{Entries, Entry, Kind};
@@ -46,10 +48,11 @@ impl ScenarioFile {
                 let problem = format!("more than {SERVICES_MAX} services");
                 return Err(table.error("name", problem, "fewer [[service]] tables"));
             }
+            let weight = table.integer_or("weight", 1..=WEIGHT_MAX, 1)?;
             OWN.iter().for_each(|own| table.pass_over(own));
             table.finish()?;
             let scenario = self.of_service(entries).resolve()?;
-            services.push(Scenario { name, ..scenario });
+            services.push(Scenario { name, weight, ..scenario });
         }
         Ok(services)
     }

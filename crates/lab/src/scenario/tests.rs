@@ -361,11 +361,17 @@ kind = "slingshot"
 #[test]
 fn services_on_the_same_nodes_are_scenarios_of_their_own() {
     let file = || CATALOG.parse("t.toml", SEVERAL_SERVICES).unwrap();
-    let sets = ["service.a.workload.messages=7", "service.1.protocol.kind=chain", "nodes=5"];
+    let sets = [
+        "service.a.workload.messages=7",
+        "service.1.protocol.kind=chain",
+        "service.b.weight=3",
+        "nodes=5",
+    ];
     let scenario = file().with_sets(sets).unwrap().resolve().unwrap();
     assert_eq!(scenario.service, SEVERAL);
     let kinds: Vec<_> = scenario.services.iter().map(|one| (&*one.name, one.service)).collect();
     assert_eq!(kinds, [("a", "chain"), ("b", "chain")]);
+    assert_eq!(scenario.services.iter().map(|one| one.weight).collect::<Vec<_>>(), [1, 3]);
     let mut workload = scenario.services[0].workload();
     assert_eq!(workload.integer("messages", 1..=9u64).unwrap(), 7);
     workload.finish().unwrap();
@@ -373,7 +379,8 @@ fn services_on_the_same_nodes_are_scenarios_of_their_own() {
     let text = scenario.to_toml();
     let again = CATALOG.parse("t.toml", &text).unwrap().resolve().unwrap();
     assert_eq!(again.to_toml(), text);
-    assert!(text.contains("[[service]]\nname = \"a\"\n\n[service.protocol]\nkind = \"chain\"\n"));
+    let own = "[[service]]\nname = \"a\"\nweight = 1\n\n[service.protocol]\nkind = \"chain\"\n";
+    assert!(text.contains(own), "{text}");
     assert!(text.contains("[service.workload]\nmessages = 7\n"));
 }
 
@@ -406,7 +413,15 @@ fn services_say_what_is_wrong_with_them() {
 7 | [service.worklode]
   |          ^^^^^^^^
   = did you mean `workload`?
-  = accepted keys: name, protocol, workload, measure"#,
+  = accepted keys: name, weight, protocol, workload, measure"#,
+    );
+    assert_said(
+        said("name = \"a\"", "name = \"a\"\nweight = 0"),
+        r#"t.toml:5:10: `weight` is out of range: 0
+  |
+5 | weight = 0
+  |          ^
+  = accepted: a whole number from 1 to 1000"#,
     );
     assert_said(
         said_of("[topology]\nnodes = 3\n[service]\nname = \"a\"\n", &[]),

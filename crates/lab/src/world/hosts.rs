@@ -102,9 +102,10 @@ impl<S: Service, W: Observer<S::Protocol> + 'static> HostedService for Hosted<'_
 
     fn installer(&self) -> Box<dyn Fn(Host, NodeId) -> Host> {
         let (number, service) = (self.number, Rc::clone(&self.service));
+        let weight = self.scenario.weight;
         Box::new(move |host, node| {
-            let service = service.borrow();
-            host.with_service(number, service.protocol(node), Arc::clone(service.shared()))
+            let (service, protocol) = (service.borrow(), service.borrow().protocol(node));
+            host.with_weighted_service(number, weight, protocol, Arc::clone(service.shared()))
         })
     }
 
@@ -215,11 +216,14 @@ fn run(
     let undone = Rc::new(Cell::new(services.len()));
     services.iter_mut().for_each(|service| service.count_out_of(&undone));
     let installers: Vec<_> = services.iter().map(|service| service.installer()).collect();
+    let config = config(services, trial);
+    let link = config.network.link_rate();
     let make = move |node| {
-        installers.iter().fold(Host::new(detector.clone()), |host, add| add(host, node))
+        let host = Host::new(detector.clone()).with_link_rate(link);
+        installers.iter().fold(host, |host, add| add(host, node))
     };
-    let mut simulated =
-        Hosts { sim: Sim::new(config(services, trial), Arc::new(()), make), services, trace };
+    let sim = Sim::new(config, Arc::new(()), make);
+    let mut simulated = Hosts { sim, services, trace };
     Ok(drive(&mut simulated, trial))
 }
 

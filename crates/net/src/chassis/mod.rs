@@ -41,8 +41,8 @@ pub(crate) trait Drive: Send {
     /// Its base.
     fn chassis(&mut self) -> &mut Chassis;
 
-    /// The links, of which a handler may ask.
-    fn backlog(&self) -> &dyn Backlog;
+    /// Makes a call with the backlogs of a service, of which a handler may ask.
+    fn with_backlog(&self, service: ServiceNumber, call: &mut dyn FnMut(&dyn Backlog));
 
     /// The largest message, in bytes, that a datagram carries.
     fn datagram_bytes_max(&self) -> usize;
@@ -62,8 +62,10 @@ pub(crate) trait Drive: Send {
         let now = self.chassis().now;
         let Some((mut machine, number)) = self.chassis().services.take(service) else { return };
         let datagram_bytes_max = self.datagram_bytes_max();
-        let (host, backlog) = (self.host(), self.backlog());
-        machine.call(&Io { now, host, backlog, datagram_bytes_max }, call);
+        let host = self.host();
+        self.with_backlog(number, &mut |backlog| {
+            machine.call(&Io { now, host, backlog, datagram_bytes_max }, call);
+        });
         self.carry_out((service, number), &mut *machine);
         self.chassis().services.put(service, machine);
     }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_proto::core::{Copies, GroupId, Instant, Lane, Membership, NodeId};
 use paceline_proto::host::{Carrier, Encode, Encoded, ServicePlace};
+use paceline_proto::parts::link_share::Path;
 
 use super::datagrams::{Content, Datagram};
+use super::link::Queued;
 use super::peers::Proof;
 use super::{Deadline, Driver};
 use crate::counters;
@@ -46,7 +48,7 @@ impl Driver {
         }
     }
 
-    fn send_multicast(&mut self, to: SocketAddr, record: &[u8]) {
+    pub(super) fn send_multicast(&mut self, to: SocketAddr, record: &[u8]) {
         if self.peers.take_strangers() {
             for place in 0..self.peers.len() {
                 match self.peers.at(place).proof {
@@ -58,6 +60,33 @@ impl Driver {
             self.datagrams.queue.data.fence();
         }
         self.queue_copy(to, record);
+    }
+
+    /// Sends a message of a service to a node.
+    pub(super) fn send_message(
+        &mut self,
+        (to, lane): (NodeId, Lane),
+        service: ServiceNumber,
+        message: &dyn Encode,
+    ) {
+        let (now, ready) = (self.chassis.now, &self.chassis.ready);
+        let Some(place) = self.peers.place_or_recall(to, now, ready) else {
+            self.chassis.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
+            return;
+        };
+        let copies = self.chassis.draw(place, lane);
+        match lane {
+            Lane::Stream => self.send_stream((place, service), message, copies),
+            Lane::Datagram => {
+                let bytes = message.wire_len();
+                if HEADER_BYTES + bytes > self.config.datagram_bytes_max {
+                    self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
+                    return;
+                }
+                let content = Content::Message { service, message, bytes };
+                self.send_datagram(place, content, copies);
+            }
+        }
     }
 
     fn send_stream(
@@ -123,7 +152,7 @@ impl Driver {
         self.peers.list_flush(place);
     }
 
-    fn send_datagram(&mut self, place: usize, content: Content<'_>, copies: Copies) {
+    pub(super) fn send_datagram(&mut self, place: usize, content: Content<'_>, copies: Copies) {
         match copies {
             Copies::None => self.chassis.counters.add(counters::EMULATED_LOSS, 1),
             Copies::One(delay) if delay.is_zero() => {
@@ -170,24 +199,12 @@ pub(super) struct Carrying<'a> {
 
 impl Carrier for Carrying<'_> {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
-        let (driver, service) = (&mut *self.driver, self.number);
-        let (now, ready) = (driver.chassis.now, &driver.chassis.ready);
-        let Some(place) = driver.peers.place_or_recall(to, now, ready) else {
-            driver.chassis.counters.add(counters::SEND_UNKNOWN_MEMBER, 1);
-            return;
-        };
-        let copies = driver.chassis.draw(place, lane);
-        match lane {
-            Lane::Stream => driver.send_stream((place, service), message, copies),
-            Lane::Datagram => {
-                let bytes = message.wire_len();
-                if HEADER_BYTES + bytes > driver.config.datagram_bytes_max {
-                    driver.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
-                    return;
-                }
-                let content = Content::Message { service, message, bytes };
-                driver.send_datagram(place, content, copies);
-            }
+        let (driver, path) = (&mut *self.driver, Path { to: Some(to), lane });
+        if driver.admits(self.number, path, message.wire_len()) {
+            driver.send_message((to, lane), self.number, message);
+        } else {
+            let queued = Queued::Message(Encoded::new(message));
+            driver.wait_for_link((self.number, path), message.wire_len(), queued);
         }
     }
 
@@ -204,7 +221,12 @@ impl Carrier for Carrying<'_> {
         let is_emulated = driver.is_cut || driver.chassis.is_emulating();
         if let Some(native) = driver.multicast.as_ref().filter(|_| !is_emulated) {
             let to = native.address(self.number, group);
-            return driver.send_multicast(to, &record);
+            let (path, bytes) = (Path { to: None, lane: Lane::Datagram }, record.len());
+            if driver.admits(self.number, path, bytes) {
+                return driver.send_multicast(to, &record);
+            }
+            let queued = Queued::Multicast(to, record);
+            return driver.wait_for_link((self.number, path), bytes, queued);
         }
         for place in 0..driver.peers.len() {
             if driver.peers.at(place).node == driver.config.node {
@@ -214,8 +236,14 @@ impl Carrier for Carrying<'_> {
                 driver.chassis.counters.add(counters::PROOF_DROPPED, 1);
                 continue;
             }
-            let copies = driver.chassis.draw(place, Lane::Datagram);
-            driver.send_datagram(place, Content::Record(record.clone()), copies);
+            let path = Path { to: Some(driver.peers.at(place).node), lane: Lane::Datagram };
+            if driver.admits(self.number, path, record.len()) {
+                let copies = driver.chassis.draw(place, Lane::Datagram);
+                driver.send_datagram(place, Content::Record(record.clone()), copies);
+            } else {
+                let queued = Queued::Copy(record.clone());
+                driver.wait_for_link((self.number, path), record.len(), queued);
+            }
         }
     }
 

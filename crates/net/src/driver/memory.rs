@@ -5,6 +5,8 @@
 //!
 //! [`NodeConfig::with_memory_bytes_max`]: crate::NodeConfig::with_memory_bytes_max
 
+use paceline_proto::parts::link_share::Path;
+
 use super::Driver;
 use super::peers::Proof;
 use crate::chassis::Drive;
@@ -78,7 +80,9 @@ impl Driver {
     fn evict_queue(&mut self, standing: Standing) -> bool {
         let mut longest = (0, None);
         for place in 0..self.peers.len() {
-            let bytes = self.peers.at(place).outgoing.queued_bytes();
+            let peer = self.peers.at(place);
+            let (path, queued) = (Path::stream(peer.node), peer.outgoing.queued_bytes());
+            let bytes = queued + self.link.share.path_bytes(path);
             if bytes > longest.0 && self.standing(place) == standing {
                 longest = (bytes, Some(place));
             }
@@ -92,9 +96,12 @@ impl Driver {
         true
     }
 
-    /// Drops the oldest of the datagrams that wait for the socket.
+    /// Drops the oldest of the datagrams that wait for the socket, or all that wait for the link.
     fn evict_datagrams(&mut self) -> bool {
-        let dropped = self.datagrams.queue.drop_oldest();
+        let dropped = match self.datagrams.queue.drop_oldest() {
+            0 => self.link.share.discard_datagrams(),
+            dropped => dropped,
+        };
         self.chassis.counters.add(counters::MEMORY_DATAGRAM_DROPPED, dropped as u64);
         dropped > 0
     }

@@ -8,6 +8,7 @@ mod claim;
 mod claims;
 mod datagrams;
 mod faults;
+mod link;
 mod memory;
 mod peers;
 mod proofs;
@@ -22,13 +23,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use paceline_proto::core::{Backlog, GroupId, Instant, Member, NodeId, PeerState, mix};
+use paceline_proto::core::{Backlog, Counters, GroupId, Instant, Member, NodeId, PeerState, mix};
 use paceline_proto::host::{Call, HostDetector, Machine, ServicePlace};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use self::carry::Carrying;
 use self::datagrams::{Content, Datagram};
+use self::link::Link;
 use self::peers::PeerTable;
 use self::proofs::Proofs;
 use crate::chassis::deadlines::Deadlines;
@@ -62,6 +64,8 @@ pub enum Order {
     Start(ServiceEnds),
     /// Addresses at which a service looks for members.
     Seek(ServiceNumber, Vec<SocketAddr>),
+    /// The weight of a service on the link.
+    Weigh(ServiceNumber, u32),
     /// Other faults.
     Emulate(EmulateChange),
 }
@@ -90,6 +94,8 @@ enum Deadline {
     Proofs,
     /// Something of the failure detector is due.
     Detector,
+    /// The link takes the next message.
+    Link,
     /// The end of a graceful stop.
     Stop,
 }
@@ -152,6 +158,9 @@ pub(crate) struct Driver {
     // Allocated room for the next records that are held back.
     held: BytesMut,
     notices: Vec<Notice>,
+    link: Link,
+    // What the present call of a service has counted there.
+    link_counted: Counters,
     detector: HostDetector,
     // When it is polled next.
     detector_wakes: Instant,
@@ -250,6 +259,11 @@ impl Driver {
             deadlines: Deadlines::new(),
             held: BytesMut::new(),
             notices: Vec::new(),
+            link: Link::new(
+                config.link_rate_bits_per_second,
+                config.common.datagram_queue_bytes_max,
+            ),
+            link_counted: Counters::default(),
             detector,
             detector_wakes: Instant::MAX,
             sought: Vec::new(),
@@ -328,6 +342,9 @@ impl Driver {
                         self.look_for(service, addresses);
                     }
                 }
+                Control::Order(Order::Weigh(number, weight)) => {
+                    self.link.share.set_weight(number, weight);
+                }
                 Control::Order(Order::Emulate(change)) => self.emulate(change),
                 // If it has ended, the caller finds the reply gone.
                 Control::Stop(number, reply) => {
@@ -363,6 +380,7 @@ impl Driver {
                 Deadline::Seek => self.ask_sought(),
                 Deadline::Proofs => self.look_at_proofs(),
                 Deadline::Detector => self.poll_detector(),
+                Deadline::Link => self.wake_link(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }
@@ -388,7 +406,8 @@ impl Driver {
             for place in batch.drain(..) {
                 self.flush_outgoing(place);
             }
-            if self.notices.is_empty() && !self.peers.has_flushes() {
+            let has_released = self.release_link();
+            if !has_released && self.notices.is_empty() && !self.peers.has_flushes() {
                 break;
             }
         }
@@ -402,8 +421,8 @@ impl Drive for Driver {
         &mut self.chassis
     }
 
-    fn backlog(&self) -> &dyn Backlog {
-        &self.peers
+    fn with_backlog(&self, service: ServiceNumber, call: &mut dyn FnMut(&dyn Backlog)) {
+        call(&self.own_backlog(service));
     }
 
     fn datagram_bytes_max(&self) -> usize {
@@ -417,6 +436,7 @@ impl Drive for Driver {
     fn forget(&mut self, service: (ServicePlace, ServiceNumber)) {
         self.with_detector(|detector, now| detector.end(now, service.0));
         self.leave_groups(service);
+        self.link.share.set_weight(service.1, 1);
         for sought in &mut self.sought {
             sought.services.retain(|&seeking| seeking != service.0);
         }
@@ -429,7 +449,8 @@ impl Drive for Driver {
         machine: &mut dyn Machine,
     ) {
         if machine.links().is_empty() {
-            return machine.carry_out(&mut Carrying { driver: self, service, number });
+            machine.carry_out(&mut Carrying { driver: self, service, number });
+            return self.link_counted.drain_into(machine.counters());
         }
         for (node, address) in machine.links().contacts.drain(..) {
             self.learn_address(node, &address);
@@ -438,9 +459,10 @@ impl Drive for Driver {
             self.change_membership((service, number), group, membership);
         }
         machine.carry_out(&mut Carrying { driver: self, service, number });
+        self.link_counted.drain_into(machine.counters());
         for (to, below_bytes) in machine.links().drains.drain(..) {
             if let Some(place) = self.peers.place(to) {
-                self.peers.at(place).outgoing.await_drain(service, below_bytes);
+                self.peers.at(place).outgoing.await_drain((service, number), below_bytes);
                 self.peers.list_flush(place);
             }
         }
@@ -518,6 +540,7 @@ impl Drive for Driver {
             streams_bytes: self.peers.queued_bytes(),
             proofs_bytes: self.proofs.datagram_bytes(),
             datagrams_bytes: self.datagrams.queue.queued_bytes(),
+            link_bytes: self.link.share.queued_bytes(),
         }
     }
 
@@ -531,13 +554,14 @@ impl Drive for Driver {
     fn is_flushed(&mut self) -> bool {
         let mut peers = self.peers.iter_mut();
         self.datagrams.queue.is_empty()
+            && self.link.share.is_empty()
             && self.chassis.services.inputs_waiting() == 0
             && peers.all(|peer| peer.outgoing.queued_bytes() == 0)
     }
 
     fn abandon(&mut self) -> Stopped {
         let peers = self.peers.iter_mut();
-        let abandoned_bytes = peers.map(|peer| peer.outgoing.abandon(self.chassis.now)).sum();
-        Stopped { abandoned_bytes }
+        let queued: usize = peers.map(|peer| peer.outgoing.abandon(self.chassis.now)).sum();
+        Stopped { abandoned_bytes: queued + self.link.share.queued_bytes() }
     }
 }

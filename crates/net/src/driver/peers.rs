@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::core::{Backlog, Instant, NodeId};
+use paceline_proto::core::{Instant, NodeId};
 
 use super::claim::Claim;
 use crate::chassis::ready::{ReadyList, Source};
@@ -295,6 +295,11 @@ impl PeerTable {
         &mut self.peers[place]
     }
 
+    /// The stream to a member.
+    pub(crate) fn outgoing(&self, node: NodeId) -> Option<&Outgoing> {
+        self.place(node).map(|place| &self.peers[place].outgoing)
+    }
+
     /// The newest session that a member has announced, and its tag.
     pub(crate) fn session(&self, place: usize) -> Option<(Session, u32)> {
         self.peers[place].session
@@ -368,12 +373,6 @@ impl PeerTable {
         };
         *known = Some((session, session.tag()));
         Ok(learned)
-    }
-}
-
-impl Backlog for PeerTable {
-    fn backlog_bytes(&self, to: NodeId) -> usize {
-        self.place(to).map_or(0, |place| self.peers[place].outgoing.queued_bytes())
     }
 }
 

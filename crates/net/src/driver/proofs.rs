@@ -338,8 +338,9 @@ impl Driver {
         let peer = self.peers.at(place);
         let node = peer.node;
         let was = peer.outgoing.notified_state;
-        let lost_bytes = peer.outgoing.give_up();
+        let queued = peer.outgoing.give_up();
         peer.outgoing.notified_state = NotifiedState::Down;
+        let lost_bytes = queued + self.lose_waiting(node);
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
         if was == NotifiedState::Up {
             self.notices.push(Notice::all(node, PeerState::Down));

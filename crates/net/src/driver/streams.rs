@@ -97,7 +97,7 @@ impl Driver {
         let (node, outgoing) = (peer.node, &mut peer.outgoing);
         if self.config.is_open && outgoing.is_hopeless() {
             // It may never come back: the next send tries again.
-            let lost_bytes = outgoing.give_up();
+            let lost_bytes = outgoing.give_up() + self.lose_waiting(node);
             if lost_bytes > 0 {
                 self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
                 self.notices.push(Notice::all(node, PeerState::Down));
@@ -119,8 +119,8 @@ impl Driver {
     /// Drops the stream to a peer with its backlog, notifies the protocol, and schedules a redial.
     pub(super) fn lose_outgoing(&mut self, place: usize) {
         let peer = self.peers.at(place);
-        let lost_bytes = peer.outgoing.abandon(self.chassis.now);
-        let node = peer.node;
+        let (node, queued) = (peer.node, peer.outgoing.abandon(self.chassis.now));
+        let lost_bytes = queued + self.lose_waiting(node);
         tracing::debug!(peer = %node, lost_bytes, "stream broke");
         self.chassis.counters.add(counters::STREAM_BROKEN, 1);
         self.chassis.counters.add(counters::STREAM_BYTES_LOST, lost_bytes as u64);
@@ -220,7 +220,7 @@ impl Driver {
             Err(_) => return self.break_outgoing(place),
         }
         let mut drained = std::mem::take(&mut self.drained);
-        peer.outgoing.take_drained(&mut drained);
+        self.take_drained(place, &mut drained);
         for service in drained.drain(..) {
             self.handle(service, Call::Drained(node));
         }

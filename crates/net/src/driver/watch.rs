@@ -51,8 +51,8 @@ impl Driver {
         received.map_err(|_| Refusal::Undecodable)
     }
 
-    /// Something of the detector is due, such as a verdict on a host that has not answered. What has
-    /// arrived is read first, since the answer may wait behind a burst of other datagrams.
+    /// Something of the detector is due, such as a verdict on a host that has not answered. What
+    /// has arrived is read first, since the answer may wait behind a burst of other datagrams.
     pub(super) fn poll_detector(&mut self) {
         if !self.holds_peers() {
             self.receive_datagrams(Ask::Now);

@@ -463,8 +463,8 @@ impl Drive for FaceDriver {
 
     fn forget(&mut self, _: (ServicePlace, ServiceNumber)) {}
 
-    fn backlog(&self) -> &dyn Backlog {
-        &NoStreams
+    fn with_backlog(&self, _: ServiceNumber, call: &mut dyn FnMut(&dyn Backlog)) {
+        call(&NoStreams);
     }
 
     fn datagram_bytes_max(&self) -> usize {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use paceline_proto::core::{Instant, Rng};
 use paceline_proto::host::{Encode, Encoded, ServicePlace};
+use paceline_proto::parts::spans::Spans;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::{TcpSocket, TcpStream};
@@ -99,8 +100,10 @@ pub(crate) struct Outgoing {
     held_bytes: usize,
     // The bytes of the backlog.
     queued: TallyPart,
-    // The services that wait for the backlog to fall, and below what.
-    drains: Vec<(ServicePlace, usize)>,
+    // Whose the bytes of the queue are.
+    spans: Spans,
+    // The services that wait for their backlog to fall, and below what.
+    drains: Vec<((ServicePlace, ServiceNumber), usize)>,
     /// Dials so far: identifies the attempt of a deadline.
     pub(crate) attempt: u64,
     failures: u32,
@@ -124,6 +127,7 @@ impl Outgoing {
             held: VecDeque::new(),
             held_bytes: 0,
             queued,
+            spans: Spans::default(),
             drains: Vec::new(),
             attempt: 0,
             failures: 0,
@@ -173,6 +177,7 @@ impl Outgoing {
     fn drop_queued(&mut self) -> usize {
         let lost = self.queued_bytes();
         self.queue.clear();
+        self.spans.clear();
         self.held = VecDeque::new();
         self.held_bytes = 0;
         self.queued.set(0);
@@ -263,7 +268,10 @@ impl Outgoing {
     pub(crate) fn push(&mut self, mut header: Header, message: &dyn Encode) {
         header.sequence = self.sequence;
         self.sequence += 1;
+        let before = self.queue.len();
+        self.spans.keep_last(before);
         self.queue.push(&header, message);
+        self.spans.push(header.service, self.queue.len() - before);
         self.queued.set(self.queued_bytes());
     }
 
@@ -353,8 +361,20 @@ impl Outgoing {
         self.queue.len() + self.held_bytes
     }
 
-    /// Remembers that a service waits for the backlog to fall below this.
-    pub(crate) fn await_drain(&mut self, service: ServicePlace, below_bytes: usize) {
+    /// Bytes of one service that are queued; of all, if it shares the link with no other.
+    pub(crate) fn backlog_of(&self, service: ServiceNumber, is_shared: bool) -> usize {
+        match is_shared {
+            true => self.spans.of(service, self.queue.len()) + self.held_bytes,
+            false => self.queued_bytes(),
+        }
+    }
+
+    /// Remembers that a service waits for its backlog to fall below this.
+    pub(crate) fn await_drain(
+        &mut self,
+        service: (ServicePlace, ServiceNumber),
+        below_bytes: usize,
+    ) {
         let below_bytes = below_bytes.max(1);
         match self.drains.iter_mut().find(|(waiting, _)| *waiting == service) {
             Some((_, below)) => *below = below_bytes,
@@ -362,16 +382,25 @@ impl Outgoing {
         }
     }
 
-    /// Moves the services whose backlog is reached into `into`. For the others the last write was
-    /// refused or a message is held back, so that the kernel or a deadline signals before that.
-    pub(crate) fn take_drained(&mut self, into: &mut Vec<ServicePlace>) {
+    /// Moves the services whose backlog is reached into `into`; `backlog` says what it is. For the
+    /// others the last write was refused or a message is held back, so that the kernel or a
+    /// deadline signals before that.
+    pub(crate) fn take_drained(
+        &mut self,
+        into: &mut Vec<ServicePlace>,
+        backlog: impl Fn(&Outgoing, ServiceNumber) -> usize,
+    ) {
         // A peer that is down accepts nothing: the requests stay until it is up.
-        if self.notified_state == NotifiedState::Down {
+        if self.drains.is_empty() || self.notified_state == NotifiedState::Down {
             return;
         }
-        let queued = self.queued_bytes();
-        let reached = self.drains.extract_if(.., |&mut (_, below_bytes)| queued < below_bytes);
-        into.extend(reached.map(|(service, _)| service));
+        let mut drains = std::mem::take(&mut self.drains);
+        drains.retain(|&((place, number), below_bytes)| {
+            let is_reached = backlog(self, number) < below_bytes;
+            into.extend(is_reached.then_some(place));
+            !is_reached
+        });
+        self.drains = drains;
     }
 
     /// Makes the later close an abort: the peer sees a reset, not an end.

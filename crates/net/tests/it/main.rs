@@ -9,6 +9,7 @@ mod faults;
 mod hints;
 mod hostile;
 mod lab;
+mod link;
 mod memory;
 mod multicast;
 mod native;

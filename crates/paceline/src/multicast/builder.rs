@@ -50,6 +50,14 @@ impl MulticastBuilder {
         self
     }
 
+    /// The service's weight on the host's link, 1 to 1,000 or the nearest of these. While several
+    /// services of the host have something to send, each gets a share in proportion, as
+    /// [`HostBuilder::link_rate`](crate::HostBuilder::link_rate) says. Default 1.
+    pub fn weight(mut self, weight: u32) -> MulticastBuilder {
+        self.joining.weight = weight;
+        self
+    }
+
     /// How long joining may take. Default 10 s.
     pub fn within(mut self, time: Duration) -> MulticastBuilder {
         self.joining.within = time;

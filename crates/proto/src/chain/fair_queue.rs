@@ -1,12 +1,9 @@
-//! The blocks that wait for a hop: a queue for each origin, served in turn.
-//!
-//! Deficit round robin (Shreedhar & Varghese, *Efficient Fair Queueing using Deficit Round Robin*,
-//! SIGCOMM 1995): each visit raises a queue's deficit by the quantum, and blocks leave while the
-//! deficit covers them. Over any time in which two origins both have blocks waiting, the bytes
-//! that left for them differ by at most a quantum and a block each (their Lemma 2), however long
-//! the blocks of either are.
+//! The blocks that wait for a hop: a queue for each origin, served in turn
+//! ([deficit round robin](crate::parts::deficit_rounds)).
 
 use std::collections::VecDeque;
+
+use crate::parts::deficit_rounds::DeficitRounds;
 
 /// What a queue's deficit rises by at each visit, bytes. Blocks above it wait for several visits.
 /// Some small messages leave at a visit, and a block of 8,000 bytes at every second one.
@@ -27,7 +24,6 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 struct Line {
     origin: u32,
-    deficit: usize,
     bytes: usize,
     blocks: VecDeque<(u64, u32)>,
 }
@@ -35,10 +31,8 @@ struct Line {
 /// The blocks that wait for a hop, by origin.
 #[derive(Debug, Default)]
 pub(super) struct FairQueue {
-    // In the order of their turns. None is empty.
-    lines: VecDeque<Line>,
-    // The first line has received its quantum for this visit.
-    is_visited: bool,
+    // None is empty.
+    lines: DeficitRounds<Line>,
 }
 
 impl FairQueue {
@@ -56,16 +50,12 @@ impl FairQueue {
     pub(super) fn push(&mut self, block: Waiting) {
         let Waiting { origin, seq, bytes } = block;
         let entry = (seq, bytes as u32);
-        match self.lines.iter_mut().find(|line| line.origin == origin) {
-            Some(line) => {
-                line.bytes += bytes;
-                line.blocks.push_back(entry);
-            }
-            None => {
-                let blocks = VecDeque::from([entry]);
-                self.lines.push_back(Line { origin, deficit: 0, bytes, blocks });
-            }
+        if let Some(line) = self.lines.iter_mut().find(|line| line.origin == origin) {
+            line.bytes += bytes;
+            line.blocks.push_back(entry);
+            return;
         }
+        self.lines.push(Line { origin, bytes, blocks: VecDeque::from([entry]) });
     }
 
     /// The origins of the blocks that wait.
@@ -76,37 +66,18 @@ impl FairQueue {
     /// Takes the block whose turn it is among those of the origins that may leave; `None` if none
     /// may. An origin whose last block leaves keeps no deficit.
     pub(super) fn pop(&mut self, may_leave: impl Fn(u32) -> bool) -> Option<Waiting> {
-        if !self.origins().any(&may_leave) {
-            return None;
+        let head = |line: &mut Line| {
+            let &(_, bytes) = line.blocks.front().expect("no line is empty");
+            may_leave(line.origin).then_some(bytes as usize)
+        };
+        let line = self.lines.next(|_| QUANTUM_BYTES, head)?;
+        let (seq, bytes) = line.blocks.pop_front().expect("it has a block that may leave");
+        let (origin, bytes) = (line.origin, bytes as usize);
+        line.bytes -= bytes;
+        if line.blocks.is_empty() {
+            self.lines.remove_first();
         }
-        loop {
-            let line = self.lines.front_mut()?;
-            if !may_leave(line.origin) {
-                self.is_visited = false;
-                self.lines.rotate_left(1);
-                continue;
-            }
-            if !self.is_visited {
-                self.is_visited = true;
-                line.deficit += QUANTUM_BYTES;
-            }
-            let &(seq, bytes) = line.blocks.front().expect("no line is empty");
-            let bytes = bytes as usize;
-            if bytes > line.deficit {
-                self.is_visited = false;
-                self.lines.rotate_left(1);
-                continue;
-            }
-            line.blocks.pop_front();
-            line.deficit -= bytes;
-            line.bytes -= bytes;
-            let origin = line.origin;
-            if line.blocks.is_empty() {
-                self.is_visited = false;
-                self.lines.pop_front();
-            }
-            return Some(Waiting { origin, seq, bytes });
-        }
+        Some(Waiting { origin, seq, bytes })
     }
 }
 

@@ -9,6 +9,10 @@ crate::counters! {
         ENDED_UNWATCHED = "host_ended_unwatched", [messages];
         /// Do not watch the same as this host; its services are told.
         PEER_DIFFERS = "host_peer_differs", [hosts];
+        /// Dropped, the oldest of their service, since too many bytes of it wait for the link.
+        LINK_DROPPED = "host_link_dropped", [datagrams];
+        /// Waited for the turn of their service on the link.
+        LINK_WAITED = "host_link_waited", [messages];
         /// For a service that the host does not run.
         UNKNOWN_SERVICE = "host_unknown_service", [messages];
         /// Not a message of the service that they are for.

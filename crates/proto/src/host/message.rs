@@ -23,6 +23,15 @@ pub struct Message {
     pub group: Option<GroupId>,
     /// The service's message.
     pub content: Encoded,
+    /// It has waited for the link, so its service sent it in an earlier call. Not on the wire.
+    pub has_waited: bool,
+}
+
+impl Message {
+    /// A message that is sent now.
+    pub fn new(service: ServiceNumber, group: Option<GroupId>, content: Encoded) -> Message {
+        Message { service, group, content, has_waited: false }
+    }
 }
 
 impl Wire for Message {
@@ -51,7 +60,7 @@ impl Wire for Message {
             tag => return Err(DecodeError::UnknownTag(tag)),
         };
         let content = Encoded::from(std::mem::take(bytes));
-        Ok(Message { service, group, content })
+        Ok(Message { service, group, content, has_waited: false })
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod counters;
 mod detector;
+mod link;
 mod machine;
 mod message;
 mod services;
@@ -21,12 +22,16 @@ use std::sync::Arc;
 use std::vec::Drain;
 
 use crate::core::{
-    Backlog, Context, Counters, GroupId, Instant, Lane, Member, Membership, NodeId, Outgoing,
-    PeerState, Protocol, ServiceNumber, View, mix,
+    Context, Counters, GroupId, Instant, Lane, Member, Membership, NodeId, PeerState, Protocol,
+    ServiceNumber, View, mix,
 };
 use crate::parts::deadline::Deadline;
+use crate::parts::link_share::{PORT_BYTES, Path};
+
+use link::{HostLink, OwnBacklog};
 
 pub use detector::{HostDetector, HostMessage, HostOutput};
+pub use link::LinkRate;
 pub use machine::{
     Application, Call, Carrier, Encode, Encoded, Input, Io, Machine, NodeParts, Typed,
 };
@@ -47,6 +52,8 @@ pub struct Host {
     groups: BTreeSet<(ServiceNumber, GroupId)>,
     // Backlogs of which a service wants to hear, each with the mark, in bytes.
     drains: BTreeMap<(NodeId, ServicePlace), usize>,
+    link: HostLink,
+    link_wakes: Deadline,
     // By the last call of a handler: the services that were called, with what they counted.
     called: Vec<(ServiceNumber, Counters)>,
 }
@@ -63,6 +70,8 @@ pub enum Timer {
     },
     /// Something of the failure detector is due.
     Detector,
+    /// The link takes the next message.
+    Link,
 }
 
 /// What the application hands to one of the services.
@@ -92,8 +101,18 @@ impl Command {
 pub struct Event {
     /// Which service.
     pub service: ServiceNumber,
-    /// An event of its protocol.
+    /// An event of its protocol, or a [`Submitted`].
     pub event: Box<dyn Any>,
+}
+
+/// A service has sent a message that waits for the link: for observers, who otherwise would see it
+/// when the service is in another state.
+#[derive(Debug)]
+pub struct Submitted {
+    /// Where it goes.
+    pub path: Path,
+    /// The message.
+    pub message: Message,
 }
 
 impl Host {
@@ -107,18 +126,46 @@ impl Host {
             wake_up: Deadline::UNARMED,
             groups: BTreeSet::new(),
             drains: BTreeMap::new(),
+            link: HostLink::new(None),
+            link_wakes: Deadline::UNARMED,
             called: Vec::new(),
         }
     }
 
-    /// The same host with one more service, which starts with it.
+    /// The same host, whose link has this rate: its services share it. Call it before services are
+    /// added. Without a rate they share each stream to a node.
+    #[must_use]
+    pub fn with_link_rate(mut self, rate: Option<LinkRate>) -> Host {
+        debug_assert!(self.services.places().is_empty(), "services have their weights");
+        self.link = HostLink::new(rate);
+        self
+    }
+
+    /// The same host with one more service, which starts with it and has the weight 1.
     ///
     /// # Panics
     /// If it has one of this number.
     #[must_use]
     pub fn with_service<P: Protocol + 'static>(
+        self,
+        number: ServiceNumber,
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Host {
+        self.with_weighted_service(number, 1, protocol, shared)
+    }
+
+    /// The same host with one more service, which starts with it. Of the link it gets a share in
+    /// proportion to its weight, 1 to [`WEIGHT_MAX`](crate::parts::link_share::WEIGHT_MAX), while
+    /// others have something to send.
+    ///
+    /// # Panics
+    /// If it has one of this number.
+    #[must_use]
+    pub fn with_weighted_service<P: Protocol + 'static>(
         mut self,
         number: ServiceNumber,
+        weight: u32,
         protocol: P,
         shared: Arc<P::Shared>,
     ) -> Host {
@@ -127,6 +174,7 @@ impl Host {
         let (node, incarnation, seed) = (NodeId(u64::MAX), 0, 0);
         let parts = NodeParts { protocol, shared, node, incarnation, seed };
         self.services.add(number, Box::new(Typed::new(parts, Mailbox::default())));
+        self.link.add_service(number, weight, self.services.places().len());
         self
     }
 
@@ -164,7 +212,12 @@ impl Host {
     fn call(&mut self, cx: &mut Cx<'_>, place: ServicePlace, call: Call) {
         let Some(number) = self.number(place) else { return };
         let Some(machine) = self.services.get_mut(place) else { return };
-        let backlog = Queued { behind: cx.backlog, sends: &cx.outbox.sends };
+        let backlog = OwnBacklog {
+            link: &self.link,
+            service: number,
+            behind: cx.backlog,
+            sends: &cx.outbox.sends,
+        };
         let datagram_bytes_max = cx.datagram_bytes_max.saturating_sub(HEAD_BYTES_MAX);
         let host = Some(cx.incarnation);
         machine.call(&Io { now: cx.now, host, backlog: &backlog, datagram_bytes_max }, call);
@@ -181,14 +234,15 @@ impl Host {
         cx.outbox.links.contacts.append(&mut links.contacts);
         let drains = std::mem::take(&mut links.drains);
         let (watch, probes) = (links.watch.take(), std::mem::take(&mut links.probes));
-        machine.carry_out(&mut Carrying { cx, number, place });
-        let counted = std::mem::take(machine.counters());
+        machine.carry_out(&mut Carrying { cx, link: &mut self.link, number, place });
+        let mut counted = std::mem::take(machine.counters());
+        self.link.counted.drain_into(&mut counted);
         cx.outbox.counters.merge(&counted);
         self.called.push((number, counted));
         machine.take_events(&mut |event| cx.outbox.events.push(Event { service: number, event }));
         for (to, below_bytes) in drains {
             self.drains.insert((to, place), below_bytes);
-            cx.notify_drained(to, self.drained_below(to));
+            self.ask_for_drained(cx, to);
         }
         let Some(detector) = &mut self.detector else { return };
         if let Some(list) = watch {
@@ -197,37 +251,79 @@ impl Host {
         probes.into_iter().for_each(|node| detector.probe(cx.now, node));
     }
 
-    /// After an input: tells services what the detector has found, and sends what it sends.
+    /// After an input: tells services what the detector has found, sends what it sends, and hands
+    /// over what the link takes.
     fn settle(&mut self, cx: &mut Cx<'_>) {
         loop {
-            let Some(detector) = &mut self.detector else { return };
-            let news = std::mem::take(&mut detector.out.news);
-            if news.is_empty() {
-                break;
-            }
+            let news =
+                self.detector.as_mut().map(|detector| std::mem::take(&mut detector.out.news));
+            let news = news.unwrap_or_default();
+            let is_settled = news.is_empty();
             for (place, node, news) in news {
                 self.call(cx, place, Call::Watched(node, news));
             }
+            let taken = self.link.release(cx);
+            if is_settled && taken.is_empty() {
+                break;
+            }
+            taken.into_iter().for_each(|to| self.tell_drained(cx, to));
         }
-        let Some(detector) = &mut self.detector else { return };
-        for (to, message) in detector.out.sends.drain(..) {
-            let content = Encoded::new(&message);
-            let service = ServiceNumber::NODE;
-            cx.send(to, Lane::Datagram, Message { service, group: None, content });
+        if let Some(detector) = &mut self.detector {
+            for (to, message) in detector.out.sends.drain(..) {
+                let content = Encoded::new(&message);
+                let message = Message::new(ServiceNumber::NODE, None, content);
+                self.link.send(cx, Path { to: Some(to), lane: Lane::Datagram }, message);
+            }
+            detector.out.counters.drain_into(&mut cx.outbox.counters);
+            self.wake_up.set(cx, detector.deadline(), Timer::Detector);
         }
-        detector.out.counters.drain_into(&mut cx.outbox.counters);
-        self.wake_up.set(cx, detector.deadline(), Timer::Detector);
+        match self.link.wakes_at(cx) {
+            Some(at) => self.link_wakes.set(cx, at, Timer::Link),
+            None => self.link.closed(cx).into_iter().for_each(|to| self.ask_for_drained(cx, to)),
+        }
+    }
+
+    /// Tells services whose backlog to this node has fallen as far as they want.
+    fn tell_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        let is_below = |&(place, below_bytes): &(ServicePlace, usize)| {
+            self.own_backlog(cx, place, to) < below_bytes.max(1)
+        };
+        let drained: Vec<_> = self.waiting_for(to).filter(is_below).collect();
+        for &(place, _) in &drained {
+            self.drains.remove(&(to, place));
+        }
+        self.ask_for_drained(cx, to);
+        drained.into_iter().for_each(|(place, _)| self.call(cx, place, Call::Drained(to)));
+    }
+
+    /// Asks to hear when the backlog at the port has fallen as far as the link or a service wants.
+    /// What waits for the link is no part of that backlog: a service that waits for that alone
+    /// hears of it when it is handed over.
+    fn ask_for_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
+        let at_port = cx.backlog_bytes(to);
+        let is_closed = self.link.waits_for(to) && at_port >= PORT_BYTES;
+        let marks = self.waiting_for(to).filter_map(|(place, below_bytes)| {
+            let below_bytes = below_bytes.max(1);
+            match self.own_backlog(cx, place, to) {
+                // It hears of it at once, whatever others have there.
+                own if own < below_bytes => Some(below_bytes.max(at_port + 1)),
+                _ => (at_port >= below_bytes).then_some(below_bytes),
+            }
+        });
+        if let Some(below_bytes) = marks.chain(is_closed.then_some(PORT_BYTES)).max() {
+            cx.notify_drained(to, below_bytes);
+        }
+    }
+
+    fn own_backlog(&self, cx: &Cx<'_>, place: ServicePlace, to: NodeId) -> usize {
+        let at_port = cx.backlog_bytes(to);
+        self.number(place).map_or(0, |number| self.link.backlog_bytes(number, to, at_port))
     }
 
     /// Calls the same handler of all services.
     fn call_all(&mut self, cx: &mut Cx<'_>, call: Call) {
         let places: Vec<_> = self.services.places().iter().map(|&(_, place)| place).collect();
         places.into_iter().for_each(|place| self.call(cx, place, call));
-    }
-
-    /// The highest mark below which a service wants to hear of the backlog to a node.
-    fn drained_below(&self, to: NodeId) -> usize {
-        self.waiting_for(to).map(|(_, below_bytes)| below_bytes).max().unwrap_or(0)
     }
 
     /// Services that wait for the backlog to a node, each with its mark.
@@ -267,6 +363,9 @@ impl Protocol for Host {
 
     fn handle_peer(&mut self, cx: &mut Cx<'_>, peer: NodeId, state: PeerState) {
         self.called.clear();
+        if matches!(state, PeerState::Down) {
+            self.link.break_stream(peer);
+        }
         self.call_all(cx, Call::Peer(peer, state));
         self.settle(cx);
     }
@@ -301,6 +400,8 @@ impl Protocol for Host {
                     detector.poll(cx.now);
                 }
             }
+            // The release follows.
+            Timer::Link => _ = self.link_wakes.fired(cx.now),
         }
         self.settle(cx);
     }
@@ -313,23 +414,14 @@ impl Protocol for Host {
 
     fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
         self.called.clear();
-        let backlog = cx.backlog_bytes(to);
-        let is_below = |&(_, below_bytes): &(ServicePlace, usize)| backlog < below_bytes.max(1);
-        let drained: Vec<_> = self.waiting_for(to).filter(is_below).collect();
-        for &(place, _) in &drained {
-            self.drains.remove(&(to, place));
-        }
-        if self.waiting_for(to).next().is_some() {
-            cx.notify_drained(to, self.drained_below(to));
-        }
-        drained.into_iter().for_each(|(place, _)| self.call(cx, place, Call::Drained(to)));
+        self.tell_drained(cx, to);
         self.settle(cx);
     }
 }
 
 impl Host {
     fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, message: Message) {
-        let Message { service, group, content } = message;
+        let Message { service, group, content, .. } = message;
         let Some(place) = self.services.find(service) else {
             return cx.count(counters::UNKNOWN_SERVICE, 1);
         };
@@ -426,23 +518,10 @@ impl<P: Protocol + 'static> Hosted for Typed<P, Mailbox<P>> {
     }
 }
 
-/// The backlog with what the host's services have sent in the present call.
-struct Queued<'a> {
-    behind: &'a dyn Backlog,
-    sends: &'a [Outgoing<Message>],
-}
-
-impl Backlog for Queued<'_> {
-    fn backlog_bytes(&self, to: NodeId) -> usize {
-        let pending = self.sends.iter().filter(|send| send.to == to && send.lane == Lane::Stream);
-        let pending: usize = pending.map(|send| Encode::wire_len(&send.message)).sum();
-        self.behind.backlog_bytes(to) + pending
-    }
-}
-
 /// Carries out the requests of a service as requests of its host.
 struct Carrying<'a, 'c> {
     cx: &'a mut Cx<'c>,
+    link: &'a mut HostLink,
     number: ServiceNumber,
     place: ServicePlace,
 }
@@ -450,13 +529,14 @@ struct Carrying<'a, 'c> {
 impl Carrier for Carrying<'_, '_> {
     fn send(&mut self, to: NodeId, lane: Lane, message: &dyn Encode) {
         let content = Encoded::new(message);
-        self.cx.send(to, lane, Message { service: self.number, group: None, content });
+        let message = Message::new(self.number, None, content);
+        self.link.send(self.cx, Path { to: Some(to), lane }, message);
     }
 
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         let content = Encoded::new(message);
-        let message = Message { service: self.number, group: Some(group), content };
-        self.cx.send_group(in_network(self.number, group), message);
+        let message = Message::new(self.number, Some(group), content);
+        self.link.send(self.cx, Path { to: None, lane: Lane::Datagram }, message);
     }
 
     fn end_sends(&mut self) {}

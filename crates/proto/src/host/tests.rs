@@ -5,7 +5,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::core::{
-    CounterId, DecodeError, Outbox, Payload, Rng, ViewId, Wire, decode_exact, encode_to_bytes,
+    Backlog, CounterId, DecodeError, Outbox, Payload, Rng, ViewId, Wire, decode_exact,
+    encode_to_bytes,
 };
 
 const A: ServiceNumber = ServiceNumber(7);
@@ -147,12 +148,12 @@ impl Bench {
 
     fn receive(&mut self, service: ServiceNumber, group: Option<GroupId>, bytes: &'static [u8]) {
         let content = Encoded::from(Bytes::from_static(bytes));
-        let message = Message { service, group, content };
+        let message = Message { service, group, content, has_waited: false };
         self.call(|host, cx| host.handle_message(cx, PEER, message));
     }
 
     fn told(&mut self) -> Vec<(ServiceNumber, String)> {
-        let events = self.outbox.events.drain(..);
+        let events = self.outbox.events.drain(..).filter(|told| !told.event.is::<Submitted>());
         events.map(|told| (told.service, *told.event.downcast().unwrap())).collect()
     }
 
@@ -255,35 +256,76 @@ fn a_view_is_for_one_service_or_for_all() {
 }
 
 #[test]
-fn each_service_hears_of_a_backlog_below_its_own_mark() {
+fn each_service_hears_of_its_own_backlog_below_its_own_mark() {
     let mut bench = Bench::started();
+    // 8 bytes each, and 6.
+    for (service, text) in [(A, "abc"), (A, "abc"), (B, "c")] {
+        bench.order(service, Do::Send(text));
+    }
     bench.told();
-    bench.order(A, Do::Drain(1_000));
-    bench.order(B, Do::Drain(100));
-    assert_eq!(bench.outbox.links.drains, [(PEER, 1_000), (PEER, 1_000)]);
+    bench.outbox.sends.clear();
+    bench.backlog.0 = 22;
+    bench.order(A, Do::Drain(10));
+    bench.order(B, Do::Drain(5));
+    assert_eq!(bench.outbox.links.drains, [(PEER, 10), (PEER, 10)]);
     assert!(bench.host.awaits_drain(A, PEER) && bench.host.awaits_drain(B, PEER));
     bench.outbox.links.drains.clear();
-    bench.backlog.0 = 500;
+    // Of these 6 are the last message's.
+    bench.backlog.0 = 9;
     bench.call(|host, cx| host.handle_drained(cx, PEER));
     assert_eq!(bench.told(), [(A, "drained n2".to_owned())]);
     // It is asked for again, for the other one.
-    assert_eq!(bench.outbox.links.drains, [(PEER, 100)]);
-    bench.backlog.0 = 99;
+    assert_eq!(bench.outbox.links.drains, [(PEER, 5)]);
+    // It has nothing there, whatever the other one has.
+    bench.backlog.0 = 6;
+    bench.order(A, Do::Drain(1));
+    assert_eq!(bench.outbox.links.drains, [(PEER, 5), (PEER, 7)]);
+    bench.backlog.0 = 4;
     bench.call(|host, cx| host.handle_drained(cx, PEER));
-    assert_eq!(bench.told(), [(B, "drained n2".to_owned())]);
-    assert!(!bench.host.awaits_drain(B, PEER) && bench.outbox.links.drains.len() == 1);
+    assert_eq!(bench.told(), [(A, "drained n2".to_owned()), (B, "drained n2".to_owned())]);
+    assert!(!bench.host.awaits_drain(B, PEER) && bench.outbox.links.drains.len() == 2);
 }
 
 #[test]
-fn a_service_sees_what_the_present_call_has_queued() {
+fn a_service_sees_what_it_has_queued_and_not_what_others_have() {
     let mut bench = Bench::started();
     bench.told();
     bench.backlog.0 = 40;
+    // The head of a message counts once it waits at the port.
+    for (service, text, backlog) in [(A, "ab", 2), (A, "ab", 9), (B, "c", 1), (A, "ab", 16)] {
+        bench.order(service, Do::Send(text));
+        assert_eq!(bench.told(), [(service, format!("backlog {backlog}"))]);
+    }
+    let host = Host::new(crate::detector::Config::default());
+    bench.host = host.with_service(A, Echo::default(), Arc::new(()));
+    bench.outbox.sends.clear();
+    bench.call(|host, cx| host.handle_start(cx));
+    bench.told();
     bench.order(A, Do::Send("ab"));
-    assert_eq!(bench.told(), [(A, "backlog 42".to_owned())]);
-    // The message of the other service waits in the same outbox: its head counts as well.
+    assert_eq!(bench.told(), [(A, "backlog 42".to_owned())], "the port is its own");
+}
+
+#[test]
+fn a_service_that_floods_a_stream_waits_and_another_is_served_in_turn() {
+    let mut bench = Bench::started();
+    bench.told();
+    bench.backlog.0 = PORT_BYTES;
+    (0..4_000).for_each(|_| bench.order(A, Do::Send("abc")));
     bench.order(B, Do::Send("c"));
-    assert_eq!(bench.told(), [(B, "backlog 48".to_owned())]);
+    assert!(bench.outbox.sends.is_empty(), "the port takes nothing");
+    assert_eq!(bench.count(counters::LINK_WAITED), 4_001);
+    assert_eq!(bench.told().last(), Some(&(B, "backlog 1".to_owned())));
+    assert!(bench.outbox.links.drains.ends_with(&[(PEER, PORT_BYTES)]));
+    bench.backlog.0 = 0;
+    bench.call(|host, cx| host.handle_drained(cx, PEER));
+    let sent: Vec<_> = bench.outbox.sends.drain(..).map(|sent| sent.message.service).collect();
+    // A quantum of 4,096 bytes first.
+    assert_eq!(sent.iter().position(|&service| service == B), Some(512));
+    assert_eq!(sent.len(), PORT_BYTES / 8 + 1, "as much as the port takes");
+    // What waits for a stream that breaks is lost with it.
+    bench.call(|host, cx| host.handle_peer(cx, PEER, PeerState::Down));
+    bench.call(|host, cx| host.handle_drained(cx, PEER));
+    assert!(bench.outbox.sends.is_empty() && !bench.host.link.waits_for(PEER));
 }
 
 #[test]

@@ -4,8 +4,11 @@
 
 pub(crate) mod block_flow;
 pub mod deadline;
+pub(crate) mod deficit_rounds;
 pub mod fec;
+pub mod link_share;
 pub(crate) mod rtt;
 pub mod slab;
 pub mod slots;
+pub mod spans;
 pub mod token_bucket;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use paceline_proto::core::{Lane, LinkFaults, Loss};
+use paceline_proto::core::{LinkFaults, Loss, Overhead};
+use paceline_proto::host::LinkRate;
 
 use crate::tcp::{HEAD_BYTES, Streams};
 use crate::wires::Wires;
@@ -28,34 +29,11 @@ pub enum Multicast {
     FanOut,
 }
 
-/// What a message costs on the wire beyond its own bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overhead {
-    /// Nothing: for scenarios that count rounds.
-    None,
-    /// Ethernet, IP and TCP or UDP: stream bytes x 1538/1448, datagrams + 66 bytes, and 58 more for
-    /// each fragment of a long one beyond the first.
-    #[default]
-    Ethernet,
-}
-
-impl Overhead {
-    /// Bytes on the wire for a message of `bytes`.
-    pub fn charge(self, lane: Lane, bytes: usize) -> u64 {
-        let bytes = bytes as u64;
-        match (self, lane) {
-            (Overhead::None, _) => bytes,
-            (Overhead::Ethernet, Lane::Stream) => (bytes * 1538).div_ceil(1448),
-            (Overhead::Ethernet, Lane::Datagram) => bytes + 8 + 58 * (bytes + 8).div_ceil(1480),
-        }
-    }
-
-    /// Bytes on the wire for a segment of this payload; for an acknowledgement without one.
-    pub(crate) fn charge_segment(self, payload_bytes: u64) -> u64 {
-        match self {
-            Overhead::None => payload_bytes,
-            Overhead::Ethernet => payload_bytes + HEAD_BYTES,
-        }
+/// Bytes on the wire for a segment of this payload; for an acknowledgement without one.
+pub(crate) fn charge_segment(overhead: Overhead, payload_bytes: u64) -> u64 {
+    match overhead {
+        Overhead::None => payload_bytes,
+        Overhead::Ethernet => payload_bytes + HEAD_BYTES,
     }
 }
 
@@ -84,4 +62,13 @@ pub struct NetworkConfig {
     /// How a node loses datagrams that have reached it, in its receive buffer. Each node has one
     /// loss process, which takes a step for each copy that arrives, from any sender. Default none.
     pub receive_loss: Loss,
+}
+
+impl NetworkConfig {
+    /// The rate of a node's port, for a [host](paceline_proto::host::Host) whose services share it.
+    /// `None` without a limit, and in a mesh, where each pair of nodes has a link of its own.
+    pub fn link_rate(&self) -> Option<LinkRate> {
+        let rate = self.rate_bits_per_second.filter(|_| self.shape == Shape::Star)?;
+        Some(LinkRate { bytes_per_second: rate / 8, overhead: self.overhead })
+    }
 }

@@ -2,6 +2,7 @@
 
 use paceline_proto::core::{Copies, Instant, Lane, NodeId, Wire};
 
+use super::config::charge_segment;
 use super::{Network, NextQueued, Queued, To, has_room};
 use crate::counters;
 use crate::tcp::{MSS, Outgoing, Tcp, Turn};
@@ -41,7 +42,7 @@ impl<M: Wire> Network<M> {
     /// happens to packets here: loss, copies, reordering.
     fn put_out(&mut self, now: Instant, from: NodeId, outgoing: Outgoing) {
         let Outgoing { to, payload_bytes, packet } = outgoing;
-        let wire_bytes = self.config.overhead.charge_segment(payload_bytes);
+        let wire_bytes = charge_segment(self.config.overhead, payload_bytes);
         let leaves = self.ports[from.index()].sends_until.max(now);
         let airtime = self.airtime(wire_bytes);
         self.ports[from.index()].sends_until = leaves + airtime;
@@ -50,7 +51,7 @@ impl<M: Wire> Network<M> {
         let rate = self.config.rate_bits_per_second;
         // Up to the time of a full segment, so that flows do not fall into step: Floyd and
         // Jacobson, *On Traffic Phase Effects in Packet-Switched Gateways*, 1992, section 4.
-        let processing_max = self.airtime(self.config.overhead.charge_segment(MSS));
+        let processing_max = self.airtime(charge_segment(self.config.overhead, MSS));
         let tcp = self.tcp.as_mut().expect("streams behave as TCP");
         if !has_room(tcp.config.port_bytes_max, rate, start - leaves, wire_bytes) {
             return tcp.counted.push((counters::PORT_FULL, 1));

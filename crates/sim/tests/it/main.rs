@@ -33,6 +33,7 @@ mod group_slow_seeds;
 mod group_stranger_seeds;
 mod group_swarm;
 mod host_groups;
+mod host_links;
 mod mircc;
 mod mircc_canaries;
 mod mircc_cut_seeds;

@@ -68,6 +68,7 @@ impl Scenario {
         let [orders, audit] = [&self.orders, &self.audit].map(|group| &group.config);
         let stock = self.table_config();
         Host::new(orders.detector().clone())
+            .with_link_rate(self.stock.network.link_rate())
             .with_service(ORDERS, Group::new(orders), Arc::new(orders.clone()))
             .with_service(AUDIT, Group::new(audit), Arc::new(audit.clone()))
             .with_service(STOCK, Overlay::new(&stock, node), Arc::new(stock))
