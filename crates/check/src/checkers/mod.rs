@@ -13,6 +13,7 @@ pub mod mircc;
 pub mod offered;
 pub mod overlay;
 mod report;
+pub mod scan;
 pub mod slingshot;
 pub mod tables;
 pub mod timely;

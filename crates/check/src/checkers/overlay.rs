@@ -90,6 +90,15 @@ struct Under {
     is_foreign: bool,
 }
 
+/// The last write under a key, if it was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stable {
+    /// The number of the write among those under its key.
+    pub write: usize,
+    /// The hash of the value; `None` if the write removed it.
+    pub hash: Option<u64>,
+}
+
 #[derive(Clone, Debug)]
 struct Open {
     keys: BTreeSet<Key>,
@@ -200,6 +209,28 @@ impl OverlayLedger {
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         let is_written = |(key, under): (&Key, &Under)| (!under.is_foreign).then_some(*key);
         self.under.iter().filter_map(is_written)
+    }
+
+    /// Keys of which the last write that was asked for was acknowledged. Those whose holders all
+    /// failed are left out.
+    pub fn stable(&self) -> BTreeMap<Key, Stable> {
+        let last = |(&key, under): (&Key, &Under)| {
+            let (write, ..) = under.acknowledged.filter(|_| !under.is_lost)?;
+            let is_last = write + 1 == under.writes.len() && !under.is_foreign;
+            is_last.then(|| (key, Stable { write, hash: under.writes[write].hash }))
+        };
+        self.under.iter().filter_map(last).collect()
+    }
+
+    /// True if a value with this hash was written under the key.
+    pub fn is_written(&self, key: Key, hash: u64) -> bool {
+        let mut writes = self.under.get(&key).into_iter().flat_map(|under| &under.writes);
+        writes.any(|write| write.hash == Some(hash))
+    }
+
+    /// Live nodes that hold something under the key.
+    pub fn holders(&self, key: Key) -> Vec<NodeId> {
+        self.under.get(&key).map_or_else(Vec::new, |it| it.holders.keys().copied().collect())
     }
 
     fn broken(&mut self, rule: Rule, at: Instant, node: NodeId, what: String) {

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use paceline_proto::core::{Lane, NodeId};
 use paceline_proto::overlay::{
-    Addresses, Answer, Body, CopyAnswer, Expect, Found, Key, KoordeWalk, Leg, Message, Purpose,
-    PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, Route, Segment, Side, Stamp, Successor,
-    TableQuery, Target, Version, Walk,
+    Addresses, Answer, Body, CopyAnswer, Expect, Found, Key, KoordeWalk, Leg, Message, NodeStat,
+    Purpose, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, Route, ScanAnswer, Segment, Side,
+    Stamp, Successor, TableQuery, Target, Version, Walk,
 };
 
 use super::{Draw, Source};
@@ -204,6 +204,30 @@ fn places(source: &mut Source<'_>) -> Vec<u16> {
     source.some(4, |source| source.half() as u16)
 }
 
+/// The first key and the last, from one key to all.
+fn range_of_keys(source: &mut Source<'_>) -> (Key, Key) {
+    let (one, other) = (key(source), key(source));
+    (one.min(other), one.max(other))
+}
+
+/// Now and then one that is well-formed and not the answer to any question.
+fn scan_answer(source: &mut Source<'_>) -> ScanAnswer {
+    let page = ScanAnswer::Page { until: key(source), is_whole: source.flag() };
+    source.one_of(&[page, page, ScanAnswer::Elsewhere, ScanAnswer::Busy, ScanAnswer::Unsettled])
+}
+
+fn stat(source: &mut Source<'_>) -> NodeStat {
+    NodeStat {
+        contacts: source.half(),
+        is_settled: source.flag(),
+        missing: source.half(),
+        values: source.half(),
+        removed: source.half(),
+        bytes: source.word(),
+        neighbours: source.some(8, node),
+    }
+}
+
 fn query(source: &mut Source<'_>) -> TableQuery {
     match source.rng.below(3) {
         0 => TableQuery::Neighbours,
@@ -215,7 +239,7 @@ fn query(source: &mut Source<'_>) -> TableQuery {
 fn body(source: &mut Source<'_>) -> Body {
     let exchange = source.half();
     let is_member = source.flag();
-    match source.rng.below(24) {
+    match source.rng.below(30) {
         0 => Body::Route(Route {
             exchange,
             ttl: source.half() as u8,
@@ -276,10 +300,23 @@ fn body(source: &mut Source<'_>) -> Body {
             Body::PutIf { exchange, is_member, write: source.word(), items }
         }
         22 => Body::PutIfReply { exchange, answers: source.some(4, put_if_answer) },
-        _ => {
+        23 => {
             let records = records(source);
             let successor = |record| Successor { base: version(source), record };
             Body::CopyIf { exchange, records: records.into_iter().map(successor).collect() }
+        }
+        24 => Body::Scan { exchange, is_member, range: range_of_keys(source) },
+        25 => Body::ScanReply { exchange, answer: scan_answer(source), records: records(source) },
+        26 => Body::List { exchange, range: range_of_keys(source) },
+        27 => {
+            let keys = keys(source).into_iter();
+            let entries = keys.map(|key| (key, version(source))).collect();
+            Body::Listed { exchange, until: key(source), entries }
+        }
+        28 => Body::Stat { exchange, is_member, key: key(source) },
+        _ => {
+            let until = source.flag().then(|| key(source));
+            Body::StatReply { exchange, until, stat: Box::new(stat(source)) }
         }
     }
 }
@@ -322,6 +359,12 @@ impl Draw for Message {
             Body::PutIf { .. } => "lie_overlay_put_if",
             Body::PutIfReply { .. } => "lie_overlay_put_if_reply",
             Body::CopyIf { .. } => "lie_overlay_copy_if",
+            Body::Scan { .. } => "lie_overlay_scan",
+            Body::ScanReply { .. } => "lie_overlay_scan_reply",
+            Body::List { .. } => "lie_overlay_list",
+            Body::Listed { .. } => "lie_overlay_listed",
+            Body::Stat { .. } => "lie_overlay_stat",
+            Body::StatReply { .. } => "lie_overlay_stat_reply",
         }
     }
 
@@ -351,6 +394,12 @@ impl Draw for Message {
             "lie_overlay_put_if",
             "lie_overlay_put_if_reply",
             "lie_overlay_copy_if",
+            "lie_overlay_scan",
+            "lie_overlay_scan_reply",
+            "lie_overlay_list",
+            "lie_overlay_listed",
+            "lie_overlay_stat",
+            "lie_overlay_stat_reply",
         ]
     }
 

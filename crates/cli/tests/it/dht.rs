@@ -82,6 +82,59 @@ fn a_value_is_written_if_its_version_is_the_expected_one_and_lives_as_long_as_as
 }
 
 #[test]
+fn all_entries_are_printed_and_any_host_is_asked_for_its_state() {
+    let table = Table::new(4);
+    let (printed, said) = table.run(&["scan"], 0);
+    assert!(printed.is_empty() && said.contains("0 entries"), "{printed}{said}");
+    let lines: String = (0..300).map(|number| format!("k{number},\"v,{number}\"\n")).collect();
+    table.place.write("many.csv", &lines);
+    table.run(&["load", "many.csv"], 0);
+    let (printed, said) = table.run(&["scan"], 0);
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(sorted(&printed), sorted(&lines));
+    assert!(said.contains("300 entries"), "{said}");
+    let (documents, _) = table.run(&["scan", "--json"], 0);
+    let first: Value = serde_json::from_str(documents.lines().next().unwrap()).unwrap();
+    assert!(first["key"].as_str().is_some_and(|key| key.starts_with('k')), "{first}");
+    // What is printed can be loaded again.
+    table.place.write("again.jsonl", &documents);
+    assert!(table.run(&["load", "again.jsonl"], 0).0.starts_with("300 stored"));
+    let half = format!("8{}", "0".repeat(39));
+    let (part, _) = table.run(&["scan", "--from", &half], 0);
+    assert!(printed.ends_with(&part) && part.len() < printed.len(), "{part}");
+    let (_, said) = table.run(&["scan", "--from", "80"], 2);
+    assert!(said.contains("40 hexadecimal digits"), "{said}");
+
+    // Hosts drop what others hold in their place once tables are right.
+    let mut looks = 0..600;
+    let told = loop {
+        let told: Value = serde_json::from_str(&table.run(&["stat", "--json"], 0).0).unwrap();
+        let sum = |hosts: &Vec<Value>| hosts.iter().map(|it| it["values"].as_u64()).sum();
+        if told.as_array().map(|hosts| (hosts.len(), sum(hosts))) == Some((4, Some(900))) {
+            break told;
+        }
+        assert!(looks.next().is_some(), "{told}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let host = told[2]["host"].to_string();
+    for name in [host.clone(), format!("n{host}")] {
+        let one = table.run(&["stat", "--host", &name, "--json"], 0).0;
+        let one: Value = serde_json::from_str(&one).unwrap();
+        assert_eq!((&one[0]["host"], &one[0]["values"]), (&told[2]["host"], &told[2]["values"]));
+    }
+    assert!(table.run(&["stat", "--all"], 0).0.contains("removed"));
+    assert!(table.run(&["stat", "--host", "1"], 1).1.contains("the table has no host 1"));
+    assert!(table.run(&["stat", "--host", "x"], 2).1.contains("the number of a host"));
+    table.run(&["stat", "--host", "1", "--all"], 2);
+    let said = table.place.error(&["dht", "scan"], 2);
+    assert!(said.contains("--peer HOST:PORT"), "{said}");
+}
+
+#[test]
 fn entries_are_written_read_removed_and_loaded_and_each_has_an_outcome() {
     let table = Table::new(4);
     let (said, _) = table.run(&["put", "apples", "17"], 0);

@@ -235,7 +235,7 @@ impl DhtBuilder {
         let (id, own, within) = (self.joining.id(), self.joining.address(), self.joining.within);
         // Hosts with another algorithm must not be mistaken for members of this table.
         let kind = format!("dht/{}", config.algorithm());
-        let protocol = Overlay::new(&config, id);
+        let (protocol, space) = (Overlay::new(&config, id), config.space());
         let (node, events) = self.joining.start(&kind, protocol, config)?;
 
         let usual = if matches!(part, Part::Client) { Style::Iterative } else { Style::Recursive };
@@ -255,7 +255,7 @@ impl DhtBuilder {
         let member = Arc::new(node.clone());
         let disk = file.map(|file| write_for(&member, file)).transpose()?;
         tokio::spawn(replies.clone().serve(events, disk));
-        let dht = Dht::new(member, replies, id, settings, self.bundles_in_flight, damaged);
+        let dht = Dht::new(member, replies, id, space, settings, self.bundles_in_flight, damaged);
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
         let began = peers.seek_until(&node, began);

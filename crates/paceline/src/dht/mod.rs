@@ -13,6 +13,8 @@
 //! A value that several programs change is written with [`Dht::put_if`], which compares its version
 //! first; [`Dht::get_versioned`] reads it.
 //!
+//! [`Dht::scan`] reads all entries, and [`Dht::hosts`] asks all hosts what they hold.
+//!
 //! When as many hosts have failed as hold each value, values may be missing with them. A `get` for
 //! a key that they may have held alone then fails with [`KeyError::Unsettled`]: the answer is
 //! uncertain.
@@ -31,6 +33,7 @@ mod file;
 mod head;
 mod replies;
 mod row;
+mod scan;
 mod snapshot;
 mod storage;
 
@@ -42,7 +45,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Node, Stats};
 use paceline_proto::core::{MembershipCommand, NodeId};
-use paceline_proto::overlay::{Command, Operation, Outcome, Overlay};
+use paceline_proto::overlay::{Command, Operation, Outcome, Overlay, Space};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use bulk::{Bulk, Source, Verb, Wanted};
@@ -55,9 +58,10 @@ pub use conditional::{PutIfOutcome, Versioned};
 pub use error::{DamagedFile, DhtError, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
 pub use paceline_proto::overlay::{
-    Algorithm, Expect, InvalidVersion, Key, Role, Shape, Style, Version,
+    Algorithm, Expect, InvalidKey, InvalidVersion, Key, Role, Shape, Style, Version,
 };
 pub use replies::{Deliveries, Delivery};
+pub use scan::{HostStat, Hosts, Scan, ScanEntry};
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 512;
@@ -116,6 +120,8 @@ struct Shared {
     node: Arc<Node<Overlay>>,
     replies: Arc<PendingReplies>,
     id: NodeId,
+    // Where hosts lie.
+    space: Space,
     settings: Settings,
     permits: Arc<Semaphore>,
     damaged: Option<DamagedFile>,
@@ -145,13 +151,14 @@ impl Dht {
         node: Arc<Node<Overlay>>,
         replies: Arc<PendingReplies>,
         id: NodeId,
+        space: Space,
         settings: Settings,
         bundles_in_flight: usize,
         damaged: Option<DamagedFile>,
     ) -> Dht {
         let permits = Arc::new(Semaphore::new(bundles_in_flight));
-        let shared =
-            Shared { node, replies, id, settings, permits, damaged, numbers: AtomicU64::new(1) };
+        let numbers = AtomicU64::new(1);
+        let shared = Shared { node, replies, id, space, settings, permits, damaged, numbers };
         Dht { shared: Arc::new(shared), lifetime: settings.lifetime }
     }
 
@@ -292,20 +299,26 @@ impl Dht {
     /// # Errors
     /// If the key has the wrong size, or the host could not be found.
     pub async fn locate(&self, key: impl AsRef<[u8]>) -> Result<NodeId, KeyError> {
-        let key = place(key.as_ref())?;
+        match self.ask_one(Operation::Locate(vec![place(key.as_ref())?])).await? {
+            Outcome::Located(node) => Ok(node),
+            _ => Err(KeyError::NoRoute),
+        }
+    }
+
+    /// Sends a request for one key, and waits for its outcome.
+    async fn ask_one(&self, operation: Operation) -> Result<Outcome, KeyError> {
         let (reply_to, mut outcomes) = mpsc::unbounded_channel();
         let permit = self.shared.permits.clone().acquire_owned().await.expect("it is never closed");
-        self.shared.ask(Operation::Locate(vec![key]), 1, permit, &reply_to);
+        self.shared.ask(operation, 1, permit, &reply_to);
         match outcomes.recv().await {
-            Some((_, DhtReply::Outcome(_, Outcome::Located(node)))) => Ok(node),
             Some((_, DhtReply::Outcome(_, Outcome::Failed(reason)))) => Err(reason.into()),
+            Some((_, DhtReply::Outcome(_, outcome))) => Ok(outcome),
             Some((_, DhtReply::Rejected(reason))) => Err(reason.into()),
-            Some((_, DhtReply::Outcome(..))) => Err(KeyError::NoRoute),
             Some((_, DhtReply::Closed)) | None => Err(KeyError::Closed),
         }
     }
 
-    /// The state of this host.
+    /// The state of this host. [`Dht::stat_of`] asks another one.
     ///
     /// # Errors
     /// If it has stopped.

@@ -7,7 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline::dht::{Expect, Key, PutIfOutcome, Results, Style, VALUE_BYTES_MAX, Versioned};
+use paceline::dht::{
+    DhtStat, Expect, HostStat, Key, PutIfOutcome, Results, ScanEntry, Style, VALUE_BYTES_MAX,
+    Versioned,
+};
 use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError};
 use support::builder;
 
@@ -413,6 +416,78 @@ async fn hosts_that_count_by_conditional_writes_count_each_time_once() {
     let refused = dhts[1].put_if("counter", "0", Expect::Version(read.version)).await;
     assert_eq!(refused, Ok(PutIfOutcome::Differs { found: None }));
     assert_eq!(dhts[1].put_if("", "0", Expect::Absent).await, Err(KeyError::Empty));
+}
+
+/// All entries, in the order of the scan.
+async fn scanned(dht: &Dht) -> Vec<ScanEntry> {
+    let (mut scan, mut entries) = (dht.scan(), Vec::new());
+    while let Some(entry) = scan.next().await {
+        entries.push(entry.unwrap_or_else(|error| panic!("at {:?}: {error}", scan.position())));
+    }
+    assert_eq!((scan.position(), scan.foreign()), (None, 0));
+    entries
+}
+
+async fn hosts_of(dht: &Dht) -> Vec<HostStat> {
+    let (mut hosts, mut told) = (dht.hosts(), Vec::new());
+    while let Some(host) = hosts.next().await {
+        told.push(host.unwrap());
+    }
+    told.sort_by_key(|told| told.host);
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_entries_are_scanned_and_all_hosts_asked_by_hosts_and_clients() {
+    const COUNT: usize = 1500;
+    for algorithm in Algorithm::ALL {
+        let dhts = table(5, |builder| builder.algorithm(algorithm)).await;
+        all_done(dhts[1].put_all(entries(COUNT)), COUNT).await;
+        dhts[2].remove(key(3)).await.unwrap();
+        let mut expected: Vec<(Key, Bytes, Bytes)> = (0..COUNT)
+            .filter(|&number| number != 3)
+            .map(|number| (Key::of(&key(number)), key(number), value(number)))
+            .collect();
+        expected.sort();
+        let peer = address(&dhts[3]);
+        let client = builder(77).algorithm(algorithm).visit([peer]).await.unwrap();
+        for dht in [&dhts[0], &client] {
+            let read = scanned(dht).await.into_iter();
+            let read: Vec<_> =
+                read.map(|entry| (Key::of(&entry.key), entry.key, entry.value)).collect();
+            assert!(read == expected, "{algorithm}: {} entries", read.len());
+        }
+        // A part of it, and the rest from where the part ended.
+        let (first, middle) = (expected[0].0, expected[700].0);
+        let mut part = client.scan_range(first..=middle);
+        let version = part.next().await.unwrap().unwrap().version;
+        let named = client.get_versioned(&expected[0].1).await.unwrap().expect("it is there");
+        assert_eq!(version, named.version);
+        assert_eq!(part.position(), Some(expected[1].0));
+        let mut rest = 1;
+        while part.next().await.is_some_and(|entry| entry.is_ok()) {
+            rest += 1;
+        }
+        assert_eq!(rest, 701);
+        #[allow(clippy::reversed_empty_ranges, reason = "it is what is tested")]
+        let mut none = client.scan_range(middle..=first);
+        assert_eq!(none.next().await, None);
+
+        held(&dhts, 3 * (COUNT - 1)).await;
+        let told = hosts_of(&client).await;
+        assert_eq!(told.len(), 5, "{algorithm}");
+        for (dht, told) in dhts.iter().zip(&told) {
+            let stat = dht.stat().await.unwrap();
+            let of = |stat: &DhtStat| (stat.role, stat.values, stat.bytes);
+            assert_eq!((told.host, of(&told.stat)), (dht.id(), of(&stat)), "{algorithm}");
+            assert!(!told.neighbours.is_empty() && !told.neighbours.contains(&told.host));
+            let asked = client.stat_of(dht.id()).await.unwrap().expect("it is a host");
+            assert_eq!(asked.host, dht.id());
+        }
+        assert!(told.iter().any(|told| told.removed > 0), "{algorithm}");
+        assert_eq!(dhts[0].stat_of(client.id()).await, Ok(None));
+        client.leave().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

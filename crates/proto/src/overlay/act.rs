@@ -86,6 +86,8 @@ impl Overlay {
                         self.hand_on(cx, cx.node, node, &route, targets, 0);
                     }
                 }
+                Kind::Scan { last, .. } => self.scan(cx, name, node, (keys[0], *last)),
+                Kind::Stat => self.ask_stat(cx, name, node, keys[0]),
                 Kind::Locate | Kind::Get => {}
             }
         }
@@ -139,7 +141,7 @@ impl Overlay {
         let keys = items.iter().map(|it| it.item.key);
         if answers.len() != items.len() {
             cx.count(counters::BAD_ANSWER, 1);
-            return self.put_unanswered(cx, name, keys);
+            return self.act_unanswered(cx, name, keys);
         }
         let answers: Vec<(Key, PutIfAnswer)> = keys.zip(answers.iter().copied()).collect();
         // Each copy of the message has an answer of its own, and this is that of one of them.
@@ -226,7 +228,7 @@ impl Overlay {
         };
         if answers.len() != items.len() {
             cx.count(counters::BAD_ANSWER, 1);
-            return self.put_unanswered(cx, name, items.iter().map(|item| item.key));
+            return self.act_unanswered(cx, name, items.iter().map(|item| item.key));
         }
         let keys = items.iter().map(|item| item.key);
         let answers: Vec<(Key, PutAnswer)> = keys.zip(answers.iter().copied()).collect();
@@ -290,8 +292,39 @@ impl Overlay {
         self.settle(cx, name);
     }
 
-    /// A write of these keys has no answer, and may be carried out.
-    pub(super) fn put_unanswered(
+    /// The answer of the responsible node to a request for a page or for its state: the outcome, or
+    /// why the request has to wait.
+    pub(super) fn act_answered(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: u32,
+        outcome: Result<Outcome, FailReason>,
+    ) {
+        let Some(request) = self.state().requests.get_mut(name) else {
+            return;
+        };
+        let Some(slot) = request.slots.first_mut().filter(|slot| slot.state != State::Done) else {
+            return;
+        };
+        let mut outcomes = Vec::new();
+        match outcome {
+            Ok(outcome) => {
+                slot.state = State::Done;
+                outcomes.push((slot.key, outcome));
+                request.open -= 1;
+            }
+            Err(why) => {
+                cx.count(counters::PUT_OFF, u64::from(why == FailReason::Unsettled));
+                (slot.state, slot.why) = (State::Waiting, why);
+            }
+        }
+        self.give_outcomes(cx, name, outcomes);
+        self.settle(cx, name);
+    }
+
+    /// What the responsible node was asked for these keys has no answer; a write may be carried
+    /// out.
+    pub(super) fn act_unanswered(
         &mut self,
         cx: &mut Cx<'_>,
         name: u32,

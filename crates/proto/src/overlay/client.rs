@@ -57,18 +57,4 @@ impl Overlay {
             targets.iter().map(|target| (target.key, Answer::NoRoute)).collect();
         self.receive_answers(cx, cx.node, tag, answers, None);
     }
-
-    pub(super) fn describe(&mut self, cx: &mut Cx<'_>, id: u64) {
-        let mut contacts = Vec::new();
-        self.router.contacts(&mut contacts);
-        let now = cx.now;
-        let (values, bytes) = self.storage.store().map_or((0, 0), |store| {
-            let is_value = |held: &super::Held| held.value.is_some() && held.expires_at > now;
-            (store.iter().filter(|(_, held)| is_value(held)).count(), store.bytes())
-        });
-        let (role, contacts) = (self.role, contacts.len());
-        let (missing, losses) = (self.missing().count(), self.storage.losses());
-        let is_settled = self.is_member() && self.is_settled(cx) && losses < cx.shared.copies();
-        cx.deliver(Event::Described { id, role, contacts, is_settled, missing, values, bytes });
-    }
 }

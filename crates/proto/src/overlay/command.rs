@@ -3,7 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Key;
-use super::record::{Expect, Record, Version};
+use super::record::{Expect, NodeStat, Record, Version};
 use crate::core::{MembershipCommand, NodeId, Payload};
 
 /// What the application asks of its node.
@@ -76,6 +76,10 @@ pub enum Operation {
         /// The payload.
         payload: Payload,
     },
+    /// Read one page of the records in a range of keys. Its outcome stands under the first key.
+    Scan(Scan),
+    /// Describe the node responsible for a key.
+    Stat(Key),
 }
 
 /// A value to write.
@@ -87,6 +91,41 @@ pub struct Item {
     pub value: Payload,
     /// How long the value is kept.
     pub lifetime: Duration,
+}
+
+/// A page to read: the records in a range of keys, from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// The first key.
+    pub first: Key,
+    /// The last key, at least the first.
+    pub last: Key,
+    /// The node to ask before the responsible one is looked up: [`Page::more_at`] of the page
+    /// before.
+    pub at: Option<NodeId>,
+}
+
+/// Records of a range of keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// All records from the first key of the range to `until`, by ascending key; at most 1,024, and
+    /// 64 KiB. Removed ones are left out, so there may be none.
+    pub records: Vec<Record>,
+    /// The last key of the page: the next one begins after it.
+    pub until: Key,
+    /// The node that answered, if it has more of the range than the page holds.
+    pub more_at: Option<NodeId>,
+}
+
+/// The state of the node that is responsible for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDescription {
+    /// The node.
+    pub node: NodeId,
+    /// The last key, from the one asked for on, for which it is responsible.
+    pub until: Key,
+    /// Its state.
+    pub stat: NodeStat,
 }
 
 /// How a bundle travels.
@@ -202,6 +241,10 @@ pub enum Outcome {
     Removed,
     /// The responsible node has delivered the payload to its application.
     Delivered,
+    /// A page of records.
+    Page(Box<Page>),
+    /// The state of the responsible node.
+    Described(Box<NodeDescription>),
     /// It was given up.
     Failed(FailReason),
 }
@@ -249,7 +292,7 @@ pub enum FailReason {
 pub enum RejectReason {
     /// The node is no member of the overlay.
     NotMember,
-    /// It has no keys.
+    /// It has no keys, or its range has none.
     Empty,
     /// It has more keys than a bundle may.
     TooManyItems,
@@ -291,6 +334,9 @@ impl Operation {
         let (keys, items): (&[Key], &[Item]) = match self {
             Operation::Locate(keys) | Operation::Get(keys) | Operation::Remove(keys) => (keys, &[]),
             Operation::Send { keys, .. } => (keys, &[]),
+            Operation::Scan(Scan { first: key, .. }) | Operation::Stat(key) => {
+                (std::slice::from_ref(key), &[])
+            }
             Operation::Put(items) => (&[], items),
             Operation::PutIf(_) => (&[], &[]),
         };

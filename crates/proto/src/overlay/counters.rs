@@ -79,7 +79,7 @@ crate::counters! {
         PUT = "overlay_put", [messages];
         /// Written to a node that does not own the key.
         PUT_ELSEWHERE = "overlay_put_elsewhere", [keys];
-        /// A write that is tried again once the owner's neighbours have settled.
+        /// A write or a page that is tried again once the owner's neighbours have settled.
         PUT_OFF = "overlay_put_off", [keys];
         /// Sent: answers to writes.
         PUT_REPLY = "overlay_put_reply", [messages];
@@ -101,10 +101,16 @@ crate::counters! {
         RESULT = "overlay_result", [messages];
         /// Sent: targets in transit, except those of upkeep.
         ROUTE = "overlay_route", [messages];
+        /// Sent: questions for pages of records, and for what neighbours hold; and the answers.
+        SCAN = "overlay_scan", [messages];
+        /// Not given, while other nodes may hold records that this node does not know of.
+        SCAN_UNSETTLED = "overlay_scan_unsettled", [pages];
         /// Divided, because its targets did not fit one datagram.
         SPLIT = "overlay_split", [messages];
         /// A reply to a request that has ended.
         STALE = "overlay_stale", [messages];
+        /// Sent: questions for the state of a node, and the answers.
+        STAT = "overlay_stat", [messages];
         /// Reached their destinations, except those of upkeep.
         TARGETS_ENDED = "overlay_targets_ended", [targets];
         /// Had no hop left.

@@ -52,6 +52,12 @@ impl Overlay {
                 let answers = answers.into_iter().map(|(_, answer)| answer).collect();
                 self.send(cx, writer, Body::PutIfReply { exchange, answers });
             }
+            StorageAction::AnswerScan { asker, exchange, answer, records } => {
+                if asker == cx.node {
+                    return self.scan_answered(cx, asker, exchange, answer, records);
+                }
+                self.send(cx, asker, Body::ScanReply { exchange, answer, records });
+            }
             StorageAction::LookFor(node) => {
                 let now = cx.now;
                 self.state().upkeep.add_lost(node, now);

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::ops::{Add, BitXor, Sub};
+use std::str::FromStr;
 
 use bytes::{Buf, BufMut, Bytes};
 
@@ -261,6 +262,32 @@ impl fmt::Display for Key {
     }
 }
 
+/// What is no [`Key`]: expected is the form of its `Display`, 40 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidKey;
+
+impl fmt::Display for InvalidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected the hash of a key: 40 hexadecimal digits")
+    }
+}
+
+impl std::error::Error for InvalidKey {}
+
+impl FromStr for Key {
+    type Err = InvalidKey;
+
+    fn from_str(text: &str) -> Result<Key, InvalidKey> {
+        let is_whole = text.len() == 2 * Key::BYTES;
+        if !is_whole || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(InvalidKey);
+        }
+        let word = |digits: &str| u64::from_str_radix(digits, 16).map_err(|_| InvalidKey);
+        let low = u32::from_str_radix(&text[32..], 16).map_err(|_| InvalidKey)?;
+        Ok(Key { high: word(&text[..16])?, middle: word(&text[16..32])?, low })
+    }
+}
+
 /// Where the nodes of an overlay lie: a function of their handles.
 ///
 /// Tables hold handles only, four bytes each; the key of a node is computed, never requested.
@@ -359,7 +386,10 @@ mod tests {
             prop_assert!(cut == 160 || (last + small(1)).shifted_left(cut) == Key::ZERO);
             prop_assert_eq!(small(x.prefix(bits % 65)), x.shifted_right(160 - bits % 65));
             let hex: String = a.iter().map(|byte| format!("{byte:02x}")).collect();
-            prop_assert_eq!(x.to_string(), hex);
+            prop_assert_eq!(x.to_string(), hex.clone());
+            prop_assert_eq!(hex.parse::<Key>(), Ok(x));
+            prop_assert_eq!(hex[1..].parse::<Key>(), Err(InvalidKey));
+            prop_assert_eq!(format!("+{}", &hex[1..]).parse::<Key>(), Err(InvalidKey));
             // Shifting is doubling.
             let doubled = (0..bits).fold(x, |key, _| key + key);
             prop_assert_eq!(x.shifted_left(bits), doubled);

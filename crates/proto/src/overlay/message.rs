@@ -5,8 +5,8 @@ use bytes::{BufMut, Bytes};
 
 use super::record::{
     Answer, CANDIDATES_MAX, CopyAnswer, ITEMS_MAX, Keyed, MESSAGE_BYTES_MAX, MISSING_MAX,
-    NODES_MAX, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, Successor, Version,
-    check_ascending,
+    NODES_MAX, NodeStat, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record, ScanAnswer, Successor,
+    Version, check_ascending, check_range,
 };
 use super::walk::{By, Walks};
 use super::{Key, TableQuery, Walk};
@@ -322,6 +322,63 @@ messages! {
                 Pair(Short(it.record.key), Pair(it.base, it.record.stamp.version))
             }))
         ],
+        /// Which records are there in this range of keys? To the node responsible for the first.
+        24 => Scan {
+            /// The asker's number.
+            exchange: u32,
+            /// The asker is a member of the overlay.
+            is_member: bool,
+            /// The first and the last key.
+            range: (Key, Key) where check_range,
+        } ["scan {}", Pair(Short(range.0), Short(range.1))],
+        /// The answer.
+        25 => ScanReply {
+            /// The asker's number.
+            exchange: u32,
+            /// How far the records go, or why there are none.
+            answer: ScanAnswer,
+            /// By ascending key; tombstones are left out.
+            records: Vec<Record> as List<ITEMS_MAX> where check_ascending;
+            .. records
+        } ["scan reply, {answer}:{}", Each(|| records.iter().map(|record| Short(record.key)))],
+        /// What do you hold in this range of keys?
+        26 => List {
+            /// The asker's number.
+            exchange: u32,
+            /// The first and the last key.
+            range: (Key, Key) where check_range,
+        } ["list {}", Pair(Short(range.0), Short(range.1))],
+        /// The answer.
+        27 => Listed {
+            /// The asker's number.
+            exchange: u32,
+            /// The last key that the entries cover.
+            until: Key,
+            /// Keys, ascending, and the version of each record.
+            entries: Vec<(Key, Version)> as List<ITEMS_MAX> where check_ascending,
+        } [
+            "listed to {}:{}",
+            Short(*until), Each(|| entries.iter().map(|&(key, _)| Short(key)))
+        ],
+        /// What is your state? To the node responsible for the key.
+        28 => Stat {
+            /// The asker's number.
+            exchange: u32,
+            /// The asker is a member of the overlay.
+            is_member: bool,
+            /// The key.
+            key: Key,
+        } ["stat {}", Short(*key)],
+        /// The answer.
+        29 => StatReply {
+            /// The asker's number.
+            exchange: u32,
+            /// The last key, from the one asked for on, that the node is responsible for; none if
+            /// it is not responsible for that one.
+            until: Option<Key>,
+            /// Its state.
+            stat: Box<NodeStat>,
+        } ["stat reply: {} values", stat.values],
     }
 }
 
@@ -367,6 +424,9 @@ impl Body {
             | Body::Fetch { exchange, .. }
             | Body::Summary { exchange, .. }
             | Body::Ask { exchange, .. }
+            | Body::Scan { exchange, .. }
+            | Body::List { exchange, .. }
+            | Body::Stat { exchange, .. }
             | Body::Ping { exchange } => *exchange = number,
             _ => {}
         }

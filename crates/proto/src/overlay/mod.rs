@@ -35,7 +35,8 @@
 //! routing. The node that is responsible for a key gives its record a version, stores it, and
 //! answers once the other replicas hold copies. Replicas compare versions periodically, to restore
 //! copies after failures and to move them to nodes that became responsible. A removed record leaves
-//! a tombstone for a while, so that no old copy revives it.
+//! a tombstone for a while, so that no old copy revives it. A scan reads all records, page by page,
+//! each page from the node that is responsible for its keys ([`Scan`]).
 
 mod act;
 mod addresses;
@@ -61,11 +62,14 @@ mod parallel;
 mod pastry;
 mod place;
 mod ranges;
+mod recent;
 mod record;
 mod relay;
 mod request;
 mod router;
+mod scan;
 mod shape;
+mod stat;
 mod storage;
 mod tapestry;
 mod upkeep;
@@ -86,6 +90,7 @@ use addresses::Whereabouts;
 use config::SENDS;
 use exchange::{Cause, Exchange, Numbered, Trail};
 use ranges::Ranges;
+use recent::Recent;
 use request::{Owner, Request};
 use storage::Storage;
 use upkeep::{Joining, Upkeep};
@@ -93,11 +98,12 @@ use upkeep::{Joining, Upkeep};
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use chord::Chord;
 pub use command::{
-    Command, Event, FailReason, Item, JoinFailure, Operation, Outcome, RejectReason, Role, Style,
+    Command, Event, FailReason, Item, JoinFailure, NodeDescription, Operation, Outcome, Page,
+    RejectReason, Role, Scan, Style,
 };
 pub use config::{Config, PingPolicy};
 pub use kademlia::Kademlia;
-pub use key::{Key, Space};
+pub use key::{InvalidKey, Key, Space};
 pub use koorde::{Koorde, KoordeWalk, Side};
 pub use leg::Leg;
 pub use message::{Addresses, Body, Found, Message, Purpose, Route, Segment, Target};
@@ -105,8 +111,8 @@ pub use oracle::Oracle;
 pub use pastry::Pastry;
 pub use record::{
     Answer, CANDIDATES_MAX, CopyAnswer, Expect, HEAD_BYTES_MAX, ITEMS_MAX, InvalidVersion,
-    MESSAGE_BYTES_MAX, MISSING_MAX, NODES_MAX, PutAnswer, PutIfAnswer, PutIfItem, PutItem, Record,
-    Stamp, Successor, Version,
+    MESSAGE_BYTES_MAX, MISSING_MAX, NEIGHBOURS_MAX, NODES_MAX, NodeStat, PutAnswer, PutIfAnswer,
+    PutIfItem, PutItem, Record, ScanAnswer, Stamp, Successor, Version,
 };
 pub use router::{Hop, Router, RouterAction, Step, TableQuery};
 use router::{keep_distinct, keep_nearest};
@@ -184,39 +190,6 @@ pub enum Timer {
 }
 
 type Cx<'a> = Context<'a, Overlay>;
-
-/// The last messages that were answered and must not be acted on twice.
-struct Recent {
-    at: u8,
-    is_full: bool,
-    exchanges: [u32; Recent::LEN],
-    senders: [NodeId; Recent::LEN],
-}
-
-impl Default for Recent {
-    fn default() -> Recent {
-        let (exchanges, senders) = ([0; Recent::LEN], [NodeId(0); Recent::LEN]);
-        Recent { at: 0, is_full: false, exchanges, senders }
-    }
-}
-
-impl Recent {
-    const LEN: usize = 32;
-
-    /// Notes a message. False if it was there already.
-    fn note(&mut self, from: NodeId, exchange: u32) -> bool {
-        let count = if self.is_full { Recent::LEN } else { usize::from(self.at) };
-        let mut seen = self.exchanges[..count].iter().zip(&self.senders[..count]);
-        if seen.any(|known| known == (&exchange, &from)) {
-            return false;
-        }
-        let at = usize::from(self.at);
-        (self.exchanges[at], self.senders[at]) = (exchange, from);
-        self.at = (self.at + 1) % Recent::LEN as u8;
-        self.is_full |= self.at == 0;
-        true
-    }
-}
 
 impl Overlay {
     /// A node outside the overlay.
@@ -343,7 +316,7 @@ impl Overlay {
             Some(exchange) if exchange.to == from => {
                 let exchange = self.exchanges.remove(number)?;
                 let waits = match exchange.body {
-                    Body::Put { .. } | Body::PutIf { .. } => true,
+                    Body::Put { .. } | Body::PutIf { .. } | Body::Scan { .. } => true,
                     Body::Copy { .. } | Body::CopyIf { .. } => cx.shared.awaits_disk,
                     _ => false,
                 };
@@ -371,6 +344,8 @@ impl Overlay {
         match body {
             // The responsible node asks its replicas first; and values take their time.
             Body::Put { .. } => 6 * self.patience(config) + for_disk,
+            // It asks its neighbours what they hold.
+            Body::Scan { .. } => 6 * self.patience(config),
             // It asks them twice: what they hold, and to hold copies.
             Body::PutIf { .. } => 8 * self.patience(config) + for_disk,
             Body::Copy { .. } | Body::CopyIf { .. } => 2 * self.patience(config) + for_disk,
@@ -453,7 +428,9 @@ impl Overlay {
         }
         let exchange = match body {
             // A leaving node still answers requests for its records.
-            Body::Fetch { .. } | Body::Summary { .. } if self.role == Role::Leaving => {
+            Body::Fetch { .. } | Body::Summary { .. } | Body::List { .. }
+                if self.role == Role::Leaving =>
+            {
                 return false;
             }
             Body::Route(Route { exchange, .. })
@@ -465,6 +442,9 @@ impl Overlay {
             | Body::Fetch { exchange, .. }
             | Body::Summary { exchange, .. }
             | Body::Ask { exchange, .. }
+            | Body::Scan { exchange, .. }
+            | Body::List { exchange, .. }
+            | Body::Stat { exchange, .. }
             | Body::Ping { exchange } => *exchange,
             Body::Notify | Body::Goodbye => return true,
             _ => return false,
@@ -552,6 +532,24 @@ impl Overlay {
                 self.storage.note_goodbye(cx, from);
             }
             Body::Missing { nodes } => self.receive_missing(cx, from, &nodes),
+            Body::Scan { exchange, is_member, range } => {
+                self.receive_scan(cx, from, exchange, is_member, range);
+            }
+            Body::ScanReply { exchange, answer, records } => {
+                self.receive_scan_reply(cx, from, exchange, answer, records);
+            }
+            Body::List { exchange, range } => self.with_storage(cx, |storage, cx, routing| {
+                storage.receive_list(cx, routing, from, exchange, range);
+            }),
+            Body::Listed { exchange, until, entries } => {
+                self.receive_listed(cx, from, exchange, until, &entries);
+            }
+            Body::Stat { exchange, is_member, key } => {
+                self.receive_stat(cx, from, exchange, is_member, key);
+            }
+            Body::StatReply { exchange, until, stat } => {
+                self.receive_stat_reply(cx, from, exchange, until, *stat);
+            }
         }
     }
 
@@ -629,8 +627,11 @@ impl Overlay {
     fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
         match exchange.cause {
             Cause::Lost => {}
-            // A responsible node that is slow to write has not failed.
-            _ if matches!(exchange.body, Body::Put { .. } | Body::PutIf { .. }) => {}
+            // A responsible node that is slow, because it waits for others, has not failed.
+            _ if matches!(
+                exchange.body,
+                Body::Put { .. } | Body::PutIf { .. } | Body::Scan { .. }
+            ) => {}
             _ => {
                 self.forget(cx, exchange.to);
                 let now = cx.now;
@@ -650,10 +651,13 @@ impl Overlay {
             Cause::Request(name) => match exchange.body {
                 Body::Find { .. } => self.find_elsewhere(cx, name, exchange),
                 Body::Put { items, .. } => {
-                    self.put_unanswered(cx, name, items.iter().map(|item| item.key));
+                    self.act_unanswered(cx, name, items.iter().map(|item| item.key));
                 }
                 Body::PutIf { items, .. } => {
-                    self.put_unanswered(cx, name, items.iter().map(|it| it.item.key));
+                    self.act_unanswered(cx, name, items.iter().map(|it| it.item.key));
+                }
+                Body::Scan { range: (key, _), .. } | Body::Stat { key, .. } => {
+                    self.act_unanswered(cx, name, std::iter::once(key));
                 }
                 _ => {}
             },
@@ -684,6 +688,10 @@ fn counter_of(body: &Body) -> CounterId {
         Body::Ping { .. } => counters::PING,
         Body::Pong { .. } => counters::PONG,
         Body::Copy { .. } | Body::CopyIf { .. } | Body::CopyReply { .. } => counters::COPY,
+        Body::Scan { .. } | Body::ScanReply { .. } | Body::List { .. } | Body::Listed { .. } => {
+            counters::SCAN
+        }
+        Body::Stat { .. } | Body::StatReply { .. } => counters::STAT,
         _ => counters::UPKEEP,
     }
 }

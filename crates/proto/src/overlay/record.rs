@@ -7,8 +7,8 @@ use crate::core::Rng;
 use bytes::{BufMut, Bytes};
 
 use super::Key;
-use crate::core::field::{Field, Length, Valued, fields};
-use crate::core::{DecodeError, Payload, take_u8};
+use crate::core::field::{Field, Length, List, Valued, fields};
+use crate::core::{DecodeError, NodeId, Payload, take_u8};
 
 /// Most targets of one bundle, and items of any list in a message.
 pub const ITEMS_MAX: usize = 1024;
@@ -21,6 +21,8 @@ pub const HEAD_BYTES_MAX: usize = 1 << 10;
 pub const NODES_MAX: usize = 4096;
 /// Most failed nodes that one message names.
 pub const MISSING_MAX: usize = 64;
+/// Most neighbours that a node names in its state.
+pub const NEIGHBOURS_MAX: usize = 64;
 /// Most candidates that a node names for one target.
 pub const CANDIDATES_MAX: usize = 8;
 
@@ -220,9 +222,62 @@ fields! {
     }
 }
 
+fields! {
+    /// The answer to [`Body::Scan`](super::Body::Scan).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ScanAnswer as "scan answer" {
+        /// All records from the first key of the range to `until`.
+        0 => Page {
+            /// The last key of the page.
+            until: Key,
+            /// The page ends where the range does, or the keys that the node is responsible for.
+            /// Otherwise the node has more.
+            is_whole: bool,
+        },
+        /// The node is not responsible for the first key.
+        1 => Elsewhere,
+        /// The node has too much to do, or a node that may hold records did not answer.
+        2 => Busy,
+        /// Other nodes may hold records that this one does not know of.
+        3 => Unsettled,
+    }
+}
+
+fields! {
+    /// What a node knows, holds and lacks.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct NodeStat {
+        /// Other nodes in its table.
+        pub contacts: u32,
+        /// True if the node is a member, its neighbours have not changed for long enough, and fewer
+        /// nodes are missing than a record has copies.
+        pub is_settled: bool,
+        /// Nodes that failed and are missing: they may hold the only copies of a record.
+        pub missing: u32,
+        /// Values stored there. A value whose time is over counts until it is swept, within
+        /// seconds.
+        pub values: u32,
+        /// Marks of removed values stored there, which are kept for 10 minutes.
+        pub removed: u32,
+        /// Bytes of the stored records, including keys and marks.
+        pub bytes: u64,
+        /// The nodes whose arrival or departure changes what it holds, at most
+        /// [`NEIGHBOURS_MAX`].
+        pub neighbours: Vec<NodeId> as List<NEIGHBOURS_MAX>,
+    }
+}
+
 /// Lists of these are in order.
 pub(super) trait Keyed {
     fn key(&self) -> Key;
+}
+
+/// A range of keys has its first key first.
+pub(super) fn check_range((first, last): &(Key, Key)) -> Result<(), DecodeError> {
+    match first <= last {
+        true => Ok(()),
+        false => Err(DecodeError::OutOfRange { field: "range", value: 0 }),
+    }
 }
 
 /// Lists of keys ascend: one form for one set, and no key twice.
@@ -421,6 +476,18 @@ impl fmt::Display for Expect {
             Expect::Absent => f.write_str("absent"),
             Expect::Version(version) => version.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for ScanAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ScanAnswer::Page { is_whole: true, .. } => "page",
+            ScanAnswer::Page { is_whole: false, .. } => "page, more here",
+            ScanAnswer::Elsewhere => "elsewhere",
+            ScanAnswer::Busy => "busy",
+            ScanAnswer::Unsettled => "unsettled",
+        })
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Key;
-use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Style};
+use super::command::{Event, FailReason, Item, Operation, Outcome, RejectReason, Scan, Style};
 use super::config::{RANGES_MAX, REQUESTS_MAX, TOMBSTONE_LIFETIME};
 use super::counters;
 use super::message::{Purpose, Route, Target};
@@ -58,6 +58,13 @@ pub(super) enum Kind {
     PutIf(Arc<[Expect]>),
     Remove,
     Send(Arc<Payload>),
+    Scan {
+        /// The last key of the range.
+        last: Key,
+        /// The node that is asked before the responsible one is looked up.
+        at: Option<NodeId>,
+    },
+    Stat,
 }
 
 /// One key of a request.
@@ -119,6 +126,18 @@ impl Request {
         }
     }
 
+    /// True if a node is known that need not be looked up: it is asked once.
+    fn skip_lookup(&mut self, own: NodeId) -> bool {
+        let Kind::Scan { at, .. } = &mut self.kind else {
+            return false;
+        };
+        let Some(node) = at.take().filter(|node| *node != own) else {
+            return false;
+        };
+        self.slots.iter_mut().for_each(|slot| slot.state = State::Located(node));
+        true
+    }
+
     fn is_idle(&self) -> bool {
         let waits = |slot: &Slot| matches!(slot.state, State::Waiting | State::Done);
         self.slots.iter().all(waits)
@@ -141,6 +160,8 @@ impl Overlay {
             Operation::Locate(keys) => (keys, Kind::Locate),
             Operation::Get(keys) => (keys, Kind::Get),
             Operation::Send { keys, payload } => (keys, Kind::Send(Arc::new(payload))),
+            Operation::Scan(Scan { first, last, at }) => (vec![first], Kind::Scan { last, at }),
+            Operation::Stat(key) => (vec![key], Kind::Stat),
             Operation::Remove(keys) => {
                 let lifetime_ms = TOMBSTONE_LIFETIME.as_millis() as u32;
                 let item = |&key: &Key| PutItem { key, lifetime_ms, after: 0, value: None };
@@ -186,7 +207,8 @@ impl Overlay {
             return Err(RejectReason::NotMember);
         }
         let count = operation.keys().count();
-        if count == 0 {
+        let has_none = matches!(operation, Operation::Scan(scan) if scan.first > scan.last);
+        if count == 0 || has_none {
             return Err(RejectReason::Empty);
         }
         if count > ITEMS_MAX {
@@ -255,9 +277,12 @@ impl Overlay {
 
     /// Looks up all keys that are sought.
     fn seek(&mut self, cx: &mut Cx<'_>, name: u32) {
-        let Some(request) = self.state().requests.get(name) else {
+        let Some(request) = self.state().requests.get_mut(name) else {
             return;
         };
+        if request.skip_lookup(cx.node) {
+            return self.act(cx, name);
+        }
         let walk = cx.shared.algorithm.first_walk();
         let sought = request.slots.iter().filter(|slot| slot.state == State::Seeking);
         let targets: Arc<[Target]> = sought.map(|slot| Target { key: slot.key, walk }).collect();
@@ -343,7 +368,8 @@ impl Overlay {
             };
             let outcome = match (answer, &request.kind) {
                 (Answer::Here, Kind::Locate) => Outcome::Located(from),
-                (Answer::Here, Kind::Put | Kind::PutIf(_) | Kind::Remove | Kind::Send(_)) => {
+                (Answer::Here, Kind::Put | Kind::PutIf(_) | Kind::Remove | Kind::Send(_))
+                | (Answer::Here, Kind::Scan { .. } | Kind::Stat) => {
                     slot.state = State::Located(from);
                     continue;
                 }
@@ -463,7 +489,7 @@ impl Overlay {
         request.due_at = now + answer_within;
         let (is_last, is_late) = (request.attempt >= attempts, now >= request.give_up_at);
         let owner = request.owner;
-        let is_send = matches!(request.kind, Kind::Send(_));
+        let is_write = matches!(request.kind, Kind::Put | Kind::PutIf(_) | Kind::Remove);
         let is_conditional = matches!(request.kind, Kind::PutIf(_));
         request.asked.clear();
         let mut failed = Vec::new();
@@ -472,7 +498,7 @@ impl Overlay {
             match slot.state {
                 State::Done => {}
                 // The write ends by itself, and soon.
-                State::Acting if !is_send => {}
+                State::Acting if is_write => {}
                 _ if is_late || is_last && !slot.is_put_off(owner) => {
                     slot.state = State::Done;
                     request.open -= 1;

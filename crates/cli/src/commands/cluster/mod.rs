@@ -36,7 +36,7 @@ pub struct Which {
 
     /// Where it keeps its list of processes and their logs: in DIR/NAME, which `up` makes
     #[arg(long, value_name = "DIR", env = "PACELINE_STATE")]
-    state: Option<PathBuf>,
+    pub state: Option<PathBuf>,
 }
 
 /// Start a local cluster, or restart its dead nodes

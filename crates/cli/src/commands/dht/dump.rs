@@ -13,8 +13,8 @@ use crate::ui::Ui;
 
 /// Print the records in files of durable hosts, as CSV: key, value
 ///
-/// For hosts that have stopped. For a key in several files the newest value is printed. A running
-/// table cannot be listed; it only answers requests for keys.
+/// For hosts that have stopped; `dht scan` prints those of a running table. For a key in several
+/// files the newest value is printed.
 ///
 /// The format is lossless: `dht load` writes the same bytes. CSV has the plain bytes, with fields
 /// in quotes where needed; with --json the output is a JSON document a line, with base64 under

@@ -6,6 +6,7 @@ mod load;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod read;
+mod scan;
 mod send;
 pub mod stat;
 
@@ -50,6 +51,7 @@ Examples:
   paceline dht get apples
   paceline dht load stock.csv --outcomes stock.outcomes.csv
   paceline dht get --keys-from keys.txt
+  paceline dht scan --json
   paceline dht send 'stock is closed' --keys-from keys.txt
   paceline dht stat";
 
@@ -97,6 +99,7 @@ Examples:
     },
     Load(load::Args),
     Send(send::Args),
+    Scan(scan::Args),
     Dump(dump::Args),
     Stat(stat::Args),
 }
@@ -291,6 +294,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Get(args) => read::run(args, ui),
         What::Load(args) => load::run(args, ui),
         What::Send(args) => send::run(args, ui),
+        What::Scan(args) => scan::run(args, ui),
         What::Dump(args) => dump::run(args, ui),
         What::Stat(args) => stat::run(args, ui),
         What::Put { key, value, condition, lifetime, writing, client } => ask(async {
@@ -364,11 +368,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Waits for a request, and says on standard error if hosts put it off.
 async fn explained<T>(dht: &Dht, ui: &Ui, request: impl Future<Output = T>) -> T {
     tokio::pin!(request);
+    let put_off = || dht.stats().counters.count("overlay_put_off");
+    let before = put_off();
     let mut is_said = false;
     loop {
         match tokio::time::timeout(LOOK_EVERY, &mut request).await {
             Ok(result) => return result,
-            Err(_) if !is_said && dht.stats().counters.count("overlay_put_off") > 0 => {
+            Err(_) if !is_said && put_off() > before => {
                 is_said = true;
                 ui.note(
                     "waiting for up to 12 s: hosts near this key have joined, left or failed; a \

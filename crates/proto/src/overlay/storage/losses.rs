@@ -380,6 +380,18 @@ impl Storage {
             || nearer > 0 && losses.nodes_since(since).filter(is_taken_over).count() >= copies
     }
 
+    /// True if failed nodes may hold the only copies of records of any key of this node, or if
+    /// others reach a node near this one that does not answer it.
+    pub(super) fn may_lack_records(&self, cx: &Cx<'_>, routing: &Routing<'_>) -> bool {
+        let Some(losses) = self.state_if_any().map(|state| &state.losses) else {
+            return false;
+        };
+        let is_close = |node: &NodeId| is_concerned(cx, routing, cx.shared.space.key(*node));
+        losses.nodes().filter(is_close).count() >= cx.shared.copies()
+            || self.is_in_smaller_part(cx, routing, Instant::ZERO)
+            || self.reached_by_others(cx, routing).any(|node| is_close(&node))
+    }
+
     /// True if at least half of the nodes around this one are missing. If they were cut off
     /// together, they have taken over all keys, including this node's, and joiners may help them to
     /// store new writes.

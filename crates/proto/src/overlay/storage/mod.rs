@@ -7,7 +7,7 @@
 //! ([`read`]). Replicas compare versions periodically ([`sync`]). An answer may have to wait for
 //! the disk ([`persist`]). A key without a record is absent only if no failed node may hold one
 //! ([`losses`]). A conditional write asks the other replicas before it is decided
-//! ([`conditional`]).
+//! ([`conditional`]). A scan asks all neighbours which records they hold ([`scan`]).
 //!
 //! # Interface
 //!
@@ -17,10 +17,12 @@
 //! replica, a look-up of responsible nodes, the answer to a requester. The inputs are
 //!
 //! - messages and requests: [`Storage::read`], [`Storage::admit_write`] with [`Storage::write`] or
-//!   [`Storage::write_if`], [`Storage::receive_copy`], [`Storage::receive_fetch`],
-//!   [`Storage::receive_summary`], [`Storage::receive_missing`];
+//!   [`Storage::write_if`], [`Storage::scan`], [`Storage::receive_copy`],
+//!   [`Storage::receive_fetch`], [`Storage::receive_list`], [`Storage::receive_summary`],
+//!   [`Storage::receive_missing`];
 //! - answers to what it asked for: [`Storage::copies_answered`], [`Storage::fetched`],
-//!   [`Storage::summary_answered`], [`Storage::owners_found`], [`Storage::unanswered`];
+//!   [`Storage::listed`], [`Storage::summary_answered`], [`Storage::owners_found`],
+//!   [`Storage::unanswered`];
 //! - turns of the timer of upkeep: [`Storage::begin_sync`] and [`Storage::compare_page`],
 //!   [`Storage::review_losses`] and [`Storage::retire_losses`];
 //! - nodes that failed, answered, or said goodbye: [`Storage::note_loss`],
@@ -39,6 +41,8 @@ mod read;
 mod read_job;
 mod replicate;
 mod routing;
+mod scan;
+mod scan_job;
 mod store;
 mod sync;
 

@@ -185,6 +185,10 @@ impl Storage {
             let keys: Vec<Key> = keys.iter().copied().filter(known).collect();
             return self.conditional_fetched(cx, routing, name, from, &keys, &homeless);
         }
+        if matches!(self.state().jobs.get(name), Some(Job::Scan(_))) {
+            let unknown = keys.iter().copied().find(|key| !is_whole && *key > last);
+            return self.scan_fetched(cx, routing, name, unknown, homeless);
+        }
         if let Some(Job::Read(job)) = self.state().jobs.get_mut(name) {
             job.waiting -= 1;
             job.found.extend(homeless);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conditional_job::ConditionalJob;
 use super::read_job::ReadJob;
+use super::scan_job::ScanJob;
 use super::store::Accepted;
 use super::{Routing, Storage};
 use crate::core::field::Valued;
@@ -35,6 +36,7 @@ pub(super) enum Job {
     Write(WriteJob),
     Conditional(ConditionalJob),
     Read(ReadJob),
+    Scan(ScanJob),
 }
 
 /// Items that are being written.
@@ -103,7 +105,7 @@ impl Storage {
         let is_same = |job: &Job| match job {
             Job::Write(job) => (job.from, job.exchange) == (from, exchange),
             Job::Conditional(job) => job.is_of(from, exchange),
-            Job::Read(_) => false,
+            Job::Read(_) | Job::Scan(_) => false,
         };
         // Parts of an own request may come one after the other, under its one name.
         if from != cx.node && jobs.iter().any(|(_, job)| is_same(job)) {
@@ -375,6 +377,7 @@ impl Storage {
     ) {
         match (self.state().jobs.get_mut(name), body) {
             (Some(Job::Conditional(_)), _) => self.conditional_unanswered(cx, routing, name),
+            (Some(Job::Scan(_)), _) => self.scan_unanswered(cx, routing, name),
             (Some(Job::Write(job)), _) => {
                 job.waiting -= 1;
                 if job.waiting == 0 {
@@ -413,7 +416,7 @@ pub(super) fn end_job(routing: &mut Routing<'_>, job: Job) {
     match job {
         Job::Write(job) => end_write(routing, job),
         Job::Conditional(job) => job.end(routing),
-        Job::Read(_) => {}
+        Job::Read(_) | Job::Scan(_) => {}
     }
 }
 

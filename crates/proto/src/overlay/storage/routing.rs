@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::core::NodeId;
 use crate::overlay::exchange::Cause;
 use crate::overlay::message::Body;
-use crate::overlay::record::{Answer, PutAnswer, PutIfAnswer};
+use crate::overlay::record::{Answer, PutAnswer, PutIfAnswer, Record, ScanAnswer};
 use crate::overlay::{Cx, Hop, Key, Router, Step, counters};
 use crate::parts::rtt::Rtt;
 
@@ -41,6 +41,8 @@ pub(in crate::overlay) enum StorageAction {
     AnswerPut { writer: NodeId, exchange: u32, answers: Vec<(Key, PutAnswer)> },
     /// Answer a conditional write, as `AnswerPut` does another one.
     AnswerPutIf { writer: NodeId, exchange: u32, answers: Vec<(Key, PutIfAnswer)> },
+    /// Answer a scan. If the asker is this node, the exchange is the number of its request.
+    AnswerScan { asker: NodeId, exchange: u32, answer: ScanAnswer, records: Vec<Record> },
     /// Ping this failed node from time to time until it answers.
     LookFor(NodeId),
 }
@@ -157,6 +159,17 @@ impl<'a> Routing<'a> {
         answers: Vec<(Key, PutIfAnswer)>,
     ) {
         self.actions.push(StorageAction::AnswerPutIf { writer, exchange, answers });
+    }
+
+    /// Answers a scan.
+    pub(super) fn answer_scan(
+        &mut self,
+        asker: NodeId,
+        exchange: u32,
+        answer: ScanAnswer,
+        records: Vec<Record>,
+    ) {
+        self.actions.push(StorageAction::AnswerScan { asker, exchange, answer, records });
     }
 
     /// Looks for a failed node.

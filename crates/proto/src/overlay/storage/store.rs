@@ -11,6 +11,8 @@ use crate::overlay::record::{Record, Stamp, Version};
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     records: BTreeMap<Key, Held>,
+    // Of the records, those that are no tombstones.
+    values: usize,
     bytes: usize,
     changes: u64,
     // Where the next search for expired records begins.
@@ -66,6 +68,16 @@ impl Store {
         self.records.is_empty()
     }
 
+    /// The number of values: records that are no tombstones.
+    pub fn values(&self) -> usize {
+        self.values
+    }
+
+    /// The records in a range of keys, by key, as [`Store::iter`] gives them.
+    pub(super) fn range(&self, (first, last): (Key, Key)) -> impl Iterator<Item = (Key, &Held)> {
+        self.records.range(first..=last).map(|(&key, held)| (key, held))
+    }
+
     /// Bytes of keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -96,6 +108,7 @@ impl Store {
         }
         let freed = old.map_or(0, Held::bytes);
         let is_more = old.is_none();
+        let was_value = old.is_some_and(|old| old.value.is_some());
         let held = Held {
             stamp: record.stamp,
             expires_at: now + Duration::from_millis(record.lifetime_ms.into()),
@@ -112,6 +125,7 @@ impl Store {
             }
         }
         self.bytes = bytes;
+        self.values = self.values + usize::from(held.value.is_some()) - usize::from(was_value);
         self.changes += 1;
         let held = Held { value: held.value.map(unshared), ..held };
         self.records.insert(record.key, held);
@@ -124,8 +138,7 @@ impl Store {
         match self.records.get(&key) {
             Some(held) if held.stamp.version <= version => {
                 let held = self.records.remove(&key).expect("just seen");
-                self.bytes -= held.bytes();
-                self.changes += 1;
+                self.note_removed(&held);
                 true
             }
             _ => false,
@@ -172,6 +185,12 @@ impl Store {
         (page, range.next().map(|(&key, _)| key))
     }
 
+    fn note_removed(&mut self, held: &Held) {
+        self.bytes -= held.bytes();
+        self.values -= usize::from(held.value.is_some());
+        self.changes += 1;
+    }
+
     /// Erases expired records among the next `count` records; calls `erased` for each.
     pub(super) fn sweep(&mut self, count: usize, now: Instant, mut erased: impl FnMut(Key)) {
         let from = self.swept.unwrap_or(Key::ZERO);
@@ -185,8 +204,7 @@ impl Store {
         self.swept = range.next().map(|(&key, _)| key);
         for key in expired {
             if let Some(held) = self.records.remove(&key) {
-                self.bytes -= held.bytes();
-                self.changes += 1;
+                self.note_removed(&held);
                 erased(key);
             }
         }

@@ -239,6 +239,54 @@ fn messages() -> Vec<(Message, &'static str)> {
             "17 00000005 0001 0000000000000002 0000000000000003 K1 0000000000000002 \
              0000000000000003 0000000000000004 0000000000000005 00000006 00000002 6162",
         ),
+        (
+            Body::Scan { exchange: 5, is_member: true, range: (key(1), key(3)) },
+            "18 00000005 01 K1 K3",
+        ),
+        (
+            Body::ScanReply {
+                exchange: 5,
+                answer: ScanAnswer::Page { until: key(2), is_whole: false },
+                records: records()[..1].to_vec(),
+            },
+            "19 00000005 00 K2 00 0001 K1 0000000000000002 0000000000000003 0000000000000004 \
+             0000000000000005 00000006 00000002 6162",
+        ),
+        (
+            Body::ScanReply { exchange: 5, answer: ScanAnswer::Elsewhere, records: vec![] },
+            "19 00000005 01 0000",
+        ),
+        (
+            Body::ScanReply { exchange: 5, answer: ScanAnswer::Busy, records: vec![] },
+            "19 00000005 02 0000",
+        ),
+        (
+            Body::ScanReply { exchange: 5, answer: ScanAnswer::Unsettled, records: vec![] },
+            "19 00000005 03 0000",
+        ),
+        (Body::List { exchange: 5, range: (key(1), key(1)) }, "1a 00000005 K1 K1"),
+        (
+            Body::Listed { exchange: 5, until: key(3), entries: vec![(key(1), stamp().version)] },
+            "1b 00000005 K3 0001 K1 0000000000000002 0000000000000003",
+        ),
+        (Body::Stat { exchange: 5, is_member: false, key: key(1) }, "1c 00000005 00 K1"),
+        (
+            Body::StatReply {
+                exchange: 5,
+                until: Some(key(2)),
+                stat: Box::new(NodeStat {
+                    contacts: 1,
+                    is_settled: true,
+                    missing: 2,
+                    values: 3,
+                    removed: 4,
+                    bytes: 6,
+                    neighbours: vec![n(8), n(9)],
+                }),
+            },
+            "1d 00000005 01 K2 00000001 01 00000002 00000003 00000004 0000000000000006 0002 \
+             0000000000000008 0000000000000009",
+        ),
     ];
     let mut messages: Vec<(Message, &'static str)> =
         bodies.into_iter().map(|(body, bytes)| (body.into(), bytes)).collect();
@@ -327,7 +375,7 @@ fn refusal(bytes: &[u8]) -> DecodeError {
 #[test]
 fn each_bad_field_is_named() {
     let bad = |field: &'static str, value: u64| DecodeError::OutOfRange { field, value };
-    assert_eq!(refusal(&[24]), DecodeError::UnknownTag(24));
+    assert_eq!(refusal(&[30]), DecodeError::UnknownTag(30));
     let fetch = |count: [u8; 2], keys: &[Key]| {
         let mut bytes = vec![9, 0, 0, 0, 5];
         bytes.extend(count);
@@ -351,6 +399,14 @@ fn each_bad_field_is_named() {
     assert_eq!(refusal(&no_room), DecodeError::Truncated { need: 37, have: 1 });
     assert_eq!(refusal(&[&put_if[..], &[2; 40]].concat()), bad("condition", 2));
     assert_eq!(refusal(&[22, 0, 0, 0, 5, 0, 1, 11]), bad("conditional answer", 11));
+    let range =
+        |tag: &[u8], keys: [Key; 2]| refusal(&[tag, &keys.map(Key::to_bytes).concat()].concat());
+    assert_eq!(range(&[24, 0, 0, 0, 5, 1], [key(2), key(1)]), bad("range", 0));
+    assert_eq!(range(&[26, 0, 0, 0, 5], [key(2), key(1)]), bad("range", 0));
+    assert_eq!(refusal(&[25, 0, 0, 0, 5, 4]), bad("scan answer", 4));
+    assert_eq!(refusal(&[25, 0, 0, 0, 5, 2, 4, 1]), bad("count", 1025));
+    let stat = [&[29, 0, 0, 0, 5, 0][..], &[0; 4], &[1], &[0; 20], &[0, 65]].concat();
+    assert_eq!(refusal(&stat), bad("count", 65));
     assert_eq!(refusal(&[0x8f, 0, 0]), bad("addresses", 0));
     assert_eq!(refusal(&[0x8f, 0, 1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0]), bad("address", 0));
     assert_eq!(refusal(&[10, 0, 0, 0, 5, 3]), bad("whole", 3));
@@ -429,7 +485,7 @@ proptest! {
 
     #[test]
     fn whatever_decodes_encodes_to_the_same_bytes(
-        tag in 0u8..24,
+        tag in 0u8..30,
         bytes in proptest::collection::vec(prop_oneof![Just(0u8), Just(1u8), any::<u8>()], 0..120),
     ) {
         let bytes = Bytes::from([&[tag][..], &bytes].concat());
@@ -442,5 +498,5 @@ proptest! {
 #[test]
 fn the_documentation_has_all_messages_as_they_are() {
     let page = include_str!("../../../../../../docs/protocols/overlay.md");
-    assert_eq!(laws::documented(&Body::rows::<()>(), page), Vec::from_iter(0..=23));
+    assert_eq!(laws::documented(&Body::rows::<()>(), page), Vec::from_iter(0..=29));
 }

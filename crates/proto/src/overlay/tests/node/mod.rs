@@ -6,6 +6,7 @@ mod bundles;
 mod codec;
 mod conditional;
 mod patience;
+mod scan;
 mod storage;
 
 use std::any::Any;
