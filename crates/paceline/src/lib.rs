@@ -118,7 +118,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use dht::{Algorithm, Dht, DhtBuilder, DhtError, KeyError};
 pub use group::{
-    BroadcastError, Delivery, DirectDelivery, Event, Events, Group, GroupBuilder, Receipt,
+    BroadcastError, Delivery, DirectDelivery, Event, Events, Group, GroupBuilder, MemberOutcome,
+    PreparedRequest, PreparedRequestAll, Receipt, Replies, Request, RequestAllError, RequestError,
     SendError, Sent, TryBroadcastError, TrySendError,
 };
 pub use host::{Host, HostBuilder, HostError};
@@ -135,7 +136,9 @@ pub use paceline_proto as proto;
 pub use paceline_proto::chain::{Config as BroadcastConfig, Topology, Urgency};
 pub use paceline_proto::core::{Member, NodeId, View, ViewId};
 pub use paceline_proto::detector::Config as DetectorConfig;
-pub use paceline_proto::group::{Config as ViewsConfig, Refusal, SendFailure};
+pub use paceline_proto::group::{
+    Config as ViewsConfig, Quorum, Refusal, RequestFailure, SendFailure,
+};
 
 /// Locks a state that a panic of another thread leaves intact.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,7 +4,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::chain;
 use paceline_proto::core::{Lane, Member, Payload};
 use paceline_proto::group::{
-    Ballot, Contact, Cut, Direct, Founding, FoundingBallot, Message, Proposal, Received, Refusal,
+    Ballot, Contact, Correlated, Correlation, CorrelationId, Cut, Direct, Founding, FoundingBallot,
+    Message, Proposal, Received, Refusal,
 };
 
 use super::{Draw, Source};
@@ -142,7 +143,7 @@ fn gossip(source: &mut Source<'_>) -> Bytes {
 impl Draw for Message {
     fn draw(source: &mut Source<'_>) -> Message {
         let (view, ballot) = (source.view(), ballot(source));
-        match source.rng.below(28) {
+        match source.rng.below(29) {
             0 => Message::Chain(chain::Message::draw(source)),
             1 if source.is_member => Message::Detector(gossip(source)),
             1 => Message::Detector(Bytes::from(source.rng.next_u64().to_be_bytes().to_vec())),
@@ -210,6 +211,12 @@ impl Draw for Message {
                 ballot: founding_ballot(source),
                 promised: founding_ballot(source),
             },
+            27 => {
+                let kinds = [Correlation::Request, Correlation::Reply, Correlation::Refusal];
+                let correlation = source.one_of(&kinds);
+                let head = CorrelationId { correlation, id: source.word() };
+                Message::Correlated(Correlated::new(head, direct(source)))
+            }
             _ => Message::Unreachable { view, members: source.some(3, Source::rank) },
         }
     }
@@ -251,6 +258,7 @@ impl Draw for Message {
             Message::GatherAccept { .. } => "lie_group_gather_accept",
             Message::GatherAccepted { .. } => "lie_group_gather_accepted",
             Message::GatherRejected { .. } => "lie_group_gather_rejected",
+            Message::Correlated(_) => "lie_group_correlated",
         }
     }
 
@@ -284,6 +292,7 @@ impl Draw for Message {
             "lie_group_gather_accept",
             "lie_group_gather_accepted",
             "lie_group_gather_rejected",
+            "lie_group_correlated",
         ]);
         kinds
     }
@@ -291,7 +300,7 @@ impl Draw for Message {
     fn lane(&self) -> Lane {
         match self {
             Message::Chain(message) => message.lane(),
-            Message::Flushed(_) | Message::Direct(_) => Lane::Stream,
+            Message::Flushed(_) | Message::Direct(_) | Message::Correlated(_) => Lane::Stream,
             _ => Lane::Datagram,
         }
     }

@@ -268,7 +268,7 @@ pub fn read_lines(lines: mpsc::Sender<Vec<u8>>) {
 /// What an event that is not a message says to people.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
-        Event::Delivered(_) | Event::Direct(_) => return None,
+        Event::Delivered(_) | Event::Direct(_) | Event::Request(_) => return None,
         Event::View(view) => describe_view(view),
         Event::LostPrimary => "too few members are reachable: no message is accepted".to_owned(),
         Event::RegainedPrimary => "enough members are reachable again".to_owned(),

@@ -3,7 +3,8 @@
 //! A node of one service hands every message to the stream or the socket, and the protocol limits
 //! what it sends. Where there are several, or the rate of the link is configured, they share it
 //! ([`LinkShare`]): to each peer [`PORT_BYTES`] wait in the queue of the stream, and of all
-//! messages together as much leaves as the rate permits. The rest waits for the turn of its service.
+//! messages together as much leaves as the rate permits. The rest waits for the turn of its
+//! service.
 
 use std::net::SocketAddr;
 

@@ -5,7 +5,7 @@ use paceline_net::Node;
 use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
-use super::{BroadcastError, Outcomes};
+use super::{BroadcastError, Outcomes, Request};
 use crate::reader::{Reader, Report};
 
 /// Messages that are consumed before their credit goes back together.
@@ -45,12 +45,15 @@ pub struct DirectDelivery {
 }
 
 /// What the group reports to a member, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message.
     Delivered(Delivery),
     /// A message to this member alone: once, and of each sender in the order in which it sent.
     Direct(DirectDelivery),
+    /// A request of a member, which may be this one: once, and in the order of that member's other
+    /// messages to this one alone. If it is dropped without a reply it is refused.
+    Request(Request),
     /// A view was installed. Members that go from one view to the next together have delivered the
     /// same messages in between.
     View(Arc<View>),
@@ -69,7 +72,7 @@ pub enum Event {
     JoinRefused(Refusal),
     /// A message that had been admitted was not accepted after all; nothing of it was sent.
     Rejected(BroadcastError),
-    /// A message to one member was not delivered, or it is not known whether it was.
+    /// A message or a reply to one member was not delivered, or it is not known whether it was.
     Undelivered {
         /// To whom it was sent.
         to: Member,
@@ -106,7 +109,8 @@ impl Events {
         self.reader.try_recv()
     }
 
-    /// The next message, other events passed over; `None` once the host has stopped.
+    /// The next message, other events passed over, of which requests are refused; `None` once the
+    /// host has stopped.
     pub async fn delivery(&mut self) -> Option<Delivery> {
         loop {
             if let Event::Delivered(delivery) = self.recv().await? {
@@ -133,6 +137,14 @@ impl GroupReport {
         let (consumed, consumed_direct) = (Vec::new(), Vec::new());
         GroupReport { node, outcomes, consumed, consumed_direct, consumed_messages: 0 }
     }
+
+    fn consume_direct(&mut self, from: Member, end: u64) {
+        self.consumed_messages += 1;
+        match self.consumed_direct.iter_mut().find(|(known, _)| *known == from) {
+            Some((_, through)) => *through = end,
+            None => self.consumed_direct.push((from, end)),
+        }
+    }
 }
 
 impl Report for GroupReport {
@@ -158,12 +170,26 @@ impl Report for GroupReport {
                 Event::Delivered(Delivery { view, origin, incarnation, seq, payload })
             }
             GroupEvent::Direct { view, from, end, payload } => {
-                self.consumed_messages += 1;
-                match self.consumed_direct.iter_mut().find(|(known, _)| *known == from) {
-                    Some((_, through)) => *through = end,
-                    None => self.consumed_direct.push((from, end)),
-                }
+                self.consume_direct(from, end);
                 Event::Direct(DirectDelivery { view, from, payload: payload.to_bytes() })
+            }
+            GroupEvent::Request { from, id, end, payload, .. } => {
+                self.consume_direct(from, end);
+                let (node, outcomes) = (self.node.clone(), self.outcomes.clone());
+                Event::Request(Request::new((from, id), payload.to_bytes(), node, outcomes))
+            }
+            GroupEvent::Replied { ticket, from, end, payload } => {
+                self.consume_direct(from, end);
+                self.outcomes.requesting.resolve(ticket, Ok(payload.to_bytes()));
+                return None;
+            }
+            GroupEvent::RequestFailed { ticket, failure } => {
+                self.outcomes.requesting.resolve(ticket, Err(failure));
+                return None;
+            }
+            GroupEvent::RequestSettled { ticket } => {
+                self.outcomes.requesting.settle(ticket);
+                return None;
             }
             GroupEvent::Received { ticket } => {
                 self.outcomes.sending.resolve(ticket, Ok(()));
@@ -210,5 +236,6 @@ impl Report for GroupReport {
 
     fn close(&mut self) {
         self.outcomes.sending.close();
+        self.outcomes.requesting.close();
     }
 }

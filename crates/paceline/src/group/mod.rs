@@ -1,6 +1,8 @@
 //! Groups: members that agree on who they are, and broadcast to each other.
 
 mod events;
+mod request;
+mod request_all;
 mod send;
 
 use std::ops::Deref;
@@ -23,6 +25,9 @@ use crate::member::{MemberHandle, Role};
 use events::GroupReport;
 
 pub use events::{Delivery, DirectDelivery, Event, Events};
+use request::Requesting;
+pub use request::{PreparedRequest, Request, RequestError};
+pub use request_all::{MemberOutcome, PreparedRequestAll, Replies, RequestAllError};
 use send::Sending;
 pub use send::{SendError, Sent, TrySendError};
 
@@ -151,14 +156,13 @@ impl GroupBuilder {
 
     async fn enter(self, beginning: Beginning) -> Result<(Group, Events), JoinError> {
         let config = self.config.build()?;
-        let message_bytes_max = config.chain().message_bytes_max();
-        let outcomes = Arc::new(Outcomes::new(config.direct_window_bytes()));
+        let outcomes = Arc::new(Outcomes::new(&config));
         let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
         let (member, reader) =
             self.joining.enter("group", beginning, protocol, config, report).await?;
         let (topology, urgency) = (None, Urgency::Throughput);
-        let group = Group { member, outcomes, message_bytes_max, topology, urgency };
+        let group = Group { member, outcomes, topology, urgency };
         Ok((group, Events::new(reader)))
     }
 }
@@ -169,12 +173,19 @@ pub(crate) struct Outcomes {
     tickets: AtomicU64,
     receipts: Pending<u64, oneshot::Sender<Result<(), BroadcastError>>>,
     pub(crate) sending: Sending,
+    pub(crate) requesting: Requesting,
+    message_bytes_max: usize,
 }
 
 impl Outcomes {
-    fn new(direct_window_bytes: usize) -> Outcomes {
-        let sending = Sending::new(direct_window_bytes);
-        Outcomes { tickets: AtomicU64::default(), receipts: Pending::default(), sending }
+    fn new(config: &Config) -> Outcomes {
+        Outcomes {
+            tickets: AtomicU64::default(),
+            receipts: Pending::default(),
+            sending: Sending::new(config.direct_window_bytes()),
+            requesting: Requesting::new(config),
+            message_bytes_max: config.chain().message_bytes_max(),
+        }
     }
 
     /// Keeps a receipt until the outcome of the message is known.
@@ -235,7 +246,6 @@ impl From<RejectReason> for BroadcastError {
 pub struct Group {
     member: MemberHandle<group::Group>,
     outcomes: Arc<Outcomes>,
-    message_bytes_max: usize,
     topology: Option<Topology>,
     urgency: Urgency,
 }
@@ -311,7 +321,7 @@ impl Group {
             Role::WithoutPrimary => return Err(BroadcastError::LostPrimary),
             Role::Outside => return Err(BroadcastError::NotAMember),
         }
-        let (bytes, bytes_max) = (payload.len(), self.message_bytes_max);
+        let (bytes, bytes_max) = (payload.len(), self.outcomes.message_bytes_max);
         if bytes > bytes_max {
             return Err(BroadcastError::TooLarge { bytes, bytes_max });
         }

@@ -49,7 +49,8 @@ impl From<BroadcastError> for SendError {
     }
 }
 
-/// A message to one member that was accepted; made by [`Group::send_to`]. It may be dropped: a
+/// A message or a reply to one member that was accepted; made by [`Group::send_to`] and
+/// [`Request::reply`](crate::Request::reply). It may be dropped: a
 /// failure is also an [`Event::Undelivered`](crate::Event::Undelivered).
 #[derive(Debug)]
 pub struct Sent {
@@ -118,15 +119,16 @@ impl Group {
         if !is_other || !self.view().is_some_and(|view| view.contains(member)) {
             return Err(SendError::from(SendFailure::NotInView).into());
         }
-        let Some((ticket, outcome)) = self.sending().open(member, payload.len())? else {
+        let Some(sent) = self.sending().open(member, payload.len())? else {
             return Err(TrySendError::WouldBlock(payload));
         };
+        let ticket = sent.ticket;
         let command = Command::SendTo { to: member, payload: payload.into(), ticket };
         if self.node().command(command).is_err() {
             self.sending().close();
             return Err(SendError::Closed.into());
         }
-        Ok(Sent { ticket, outcome })
+        Ok(sent)
     }
 }
 
@@ -152,9 +154,6 @@ struct Open {
     reply_to: oneshot::Sender<Result<(), SendError>>,
 }
 
-/// The ticket of an accepted message, and the receiver of its outcome.
-type Opened = (u64, oneshot::Receiver<Result<(), SendError>>);
-
 impl Sending {
     pub(crate) fn new(window_bytes: usize) -> Sending {
         let (open, queue) = (Pending::default(), Mutex::default());
@@ -162,7 +161,7 @@ impl Sending {
     }
 
     /// Counts a message, as the protocol does; `None` if the window is full.
-    fn open(&self, to: Member, payload_bytes: usize) -> Result<Option<Opened>, SendError> {
+    fn open(&self, to: Member, payload_bytes: usize) -> Result<Option<Sent>, SendError> {
         let mut queue = lock(&self.queue);
         if self.open.is_closed() {
             return Err(SendError::Closed);
@@ -178,7 +177,23 @@ impl Sending {
         let (reply_to, outcome) = oneshot::channel();
         // A table that is closed meanwhile ends the receiver.
         let _ = self.open.add(ticket, Open { to, bytes, reply_to });
-        Ok(Some((ticket, outcome)))
+        Ok(Some(Sent { ticket, outcome }))
+    }
+
+    /// Counts a message once the window has room.
+    pub(crate) async fn open_when_there_is_room(
+        &self,
+        to: Member,
+        payload_bytes: usize,
+    ) -> Result<Sent, SendError> {
+        loop {
+            let mut has_room = pin!(self.room.notified());
+            has_room.as_mut().enable();
+            if let Some(sent) = self.open(to, payload_bytes)? {
+                return Ok(sent);
+            }
+            has_room.await;
+        }
     }
 
     /// Resolves a message with its outcome; returns its addressee.

@@ -167,6 +167,10 @@ impl MulticastReport {
             // Of the broadcast, in which nothing is sent here.
             E::Delivered { .. }
             | E::Direct { .. }
+            | E::Request { .. }
+            | E::Replied { .. }
+            | E::RequestFailed { .. }
+            | E::RequestSettled { .. }
             | E::Lagging { .. }
             | E::Stable { .. }
             | E::Received { .. }

@@ -7,6 +7,7 @@ mod discovery;
 mod group;
 mod memory;
 mod multicast;
+mod requests;
 mod rogue;
 mod services;
 mod strangers;

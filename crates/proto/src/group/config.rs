@@ -38,6 +38,13 @@ knobs! {
         /// the sender. Must be equal at all members. A receiver holds this amount for each sender,
         /// and two messages: one in assembly, one delivered.
         direct_window_bytes / with_direct_window_bytes: usize [bytes; library] = 256 * KIB, 1..;
+        /// Requests of one member to one other that the latter has not answered, at most. Those
+        /// that timed out or were cancelled count until they are answered. Must be equal at all
+        /// members.
+        requests_max / with_requests_max: usize [requests; library] = 256, 1..=65_536;
+        /// Bytes of these requests, at most; a longer one is sent while no other is unanswered.
+        /// Must be equal at all members.
+        requests_bytes_max / with_requests_bytes_max: usize [bytes; library] = MIB, 1..;
     }
     with {
         chain: chain::Config = chain::Config::for_groups();

@@ -7,6 +7,12 @@ crate::counters! {
         ALREADY_IN = "group_already_in", [commands];
         /// This member began to propose the next view.
         ATTEMPTS = "group_attempts", [attempts];
+        /// An answer to a request that had timed out or was cancelled.
+        ANSWER_LATE = "group_answer_late", [answers];
+        /// The application's answer was not accepted.
+        ANSWER_REFUSED = "group_answer_refused", [answers];
+        /// An answer to a request that this member has not sent, or has to another member.
+        ANSWER_UNASKED = "group_answer_unasked", [answers; fault];
         /// A promise with a proposal that is not valid, or with origins outside the view.
         BAD_PROMISE = "group_bad_promise", [messages; fault];
         /// A proposal that is not valid, or without blocks that this member has received.
@@ -95,6 +101,12 @@ crate::counters! {
         OTHER_VIEW = "group_other_view", [members; fault];
         /// The proposer lacks blocks that all others of its attempt have, because of lossy links.
         OWN_FLUSH_LATE = "group_own_flush_late", [attempts];
+        /// Beyond the bounds of unanswered requests; the connection is closed.
+        REQUEST_BEYOND_BOUNDS = "group_request_beyond_bounds", [requests; fault];
+        /// The application's request was not accepted.
+        REQUEST_REFUSED = "group_request_refused", [requests];
+        /// Was not answered in time.
+        REQUEST_TIMED_OUT = "group_request_timed_out", [requests];
         /// A round too far ahead.
         ROUND_AHEAD = "group_round_ahead", [messages; fault];
         /// There is no higher round to attempt.

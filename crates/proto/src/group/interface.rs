@@ -1,6 +1,7 @@
 //! The commands and the events of a member, for its application and its driver.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -69,6 +70,35 @@ pub enum Command {
         /// want to hear of the former.
         ticket: u64,
     },
+    /// Send this to one member, which may be this one, and wait for its answer.
+    Request {
+        /// The member, as a view named it.
+        to: Member,
+        /// The request.
+        payload: Payload,
+        /// After this time the request ends without an answer.
+        within: Duration,
+        /// The request's number, echoed in the events about it and named in the answer. Not that of
+        /// a request that has not ended, or that has timed out or was cancelled and is not settled.
+        ticket: u64,
+    },
+    /// The application no longer waits for the answer to this request: no event but
+    /// [`Event::RequestSettled`] follows. The callee may handle it all the same.
+    CancelRequest {
+        /// The request.
+        ticket: u64,
+    },
+    /// Answer a request of a member.
+    Answer {
+        /// The member.
+        to: Member,
+        /// The request's number in [`Event::Request`].
+        id: u64,
+        /// The answer.
+        answer: Answer,
+        /// Of a reply, as in [`Command::SendTo`].
+        ticket: u64,
+    },
     /// The application is done with all messages of this origin up to the one that ended at `end`.
     Consumed {
         /// The view in which they were delivered.
@@ -78,8 +108,8 @@ pub enum Command {
         /// The `end` of the last message consumed.
         end: u64,
     },
-    /// The application is done with all messages that this member sent to it alone, up to the one
-    /// that ended at `end`.
+    /// The application is done with all messages that this member sent to it alone, requests and
+    /// replies among them, up to the one that ended at `end`.
     ConsumedDirect {
         /// The member.
         from: Member,
@@ -105,6 +135,25 @@ impl From<Gather> for Command {
 impl From<MembershipCommand> for Command {
     fn from(command: MembershipCommand) -> Command {
         Command::Membership(command)
+    }
+}
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The reply.
+    Reply(Payload),
+    /// There will be no reply.
+    Refusal,
+}
+
+impl Answer {
+    /// Bytes of the reply.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Answer::Reply(payload) => payload.len(),
+            Answer::Refusal => 0,
+        }
     }
 }
 
@@ -138,6 +187,44 @@ pub enum Event {
         end: u64,
         /// The message.
         payload: Payload,
+    },
+    /// A request of a member, which may be this one: once, whole, in the order of that member's
+    /// other messages to this one alone. [`Command::Answer`] answers it.
+    Request {
+        /// The view it was sent in.
+        view: ViewId,
+        /// The member.
+        from: Member,
+        /// Its number among that member's requests.
+        id: u64,
+        /// As in [`Event::Direct`]; 0 for a request of this member to itself.
+        end: u64,
+        /// The request.
+        payload: Payload,
+    },
+    /// A request of this member has ended with a reply.
+    Replied {
+        /// The request's.
+        ticket: u64,
+        /// The member that replied.
+        from: Member,
+        /// As in [`Event::Direct`]; 0 for a reply of this member to itself.
+        end: u64,
+        /// The reply.
+        payload: Payload,
+    },
+    /// A request of this member has ended without a reply.
+    RequestFailed {
+        /// The request's.
+        ticket: u64,
+        /// Why.
+        failure: RequestFailure,
+    },
+    /// The callee has answered a request that had timed out or was cancelled, or is gone: the
+    /// request no longer counts against the bounds.
+    RequestSettled {
+        /// The request's.
+        ticket: u64,
     },
     /// A view was installed, with this node in it. What is delivered from now on was sent in it.
     View(Arc<View>),
@@ -201,6 +288,10 @@ impl Event {
             | Event::JoinRefused { .. } => 0,
             Event::Delivered { .. }
             | Event::Direct { .. }
+            | Event::Request { .. }
+            | Event::Replied { .. }
+            | Event::RequestFailed { .. }
+            | Event::RequestSettled { .. }
             | Event::Left
             | Event::Stable { .. }
             | Event::Received { .. }
@@ -256,6 +347,9 @@ pub enum SendFailure {
     /// As much waits for the addressee as may. Nothing was sent.
     #[error("the send queue of the receiver is full")]
     Full,
+    /// The addressee waits for no answer to the request. Nothing was sent.
+    #[error("the receiver waits for no answer to this request")]
+    Unasked,
     /// The addressee crashed, left or was excluded before it acknowledged; whether it was told is
     /// not known.
     #[error("the receiver left before it acknowledged the message")]
@@ -263,5 +357,29 @@ pub enum SendFailure {
     /// This node left or was excluded before the addressee acknowledged; whether that was told is
     /// not known.
     #[error("this node left before the receiver acknowledged the message")]
+    Parted,
+}
+
+/// Why a request ended without a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestFailure {
+    /// It was not sent.
+    #[error(transparent)]
+    NotSent(#[from] SendFailure),
+    /// A request with the same ticket has not been settled. Nothing was sent.
+    #[error("a request with this number is pending")]
+    TicketInUse,
+    /// The callee has answered that there will be no reply; it may have handled the request.
+    #[error("the member refused the request")]
+    Refused,
+    /// The callee has not answered in time. It may have handled the request, or may still do so.
+    #[error("the member did not reply in time")]
+    TimedOut,
+    /// The callee crashed, left or was excluded: a view without it is installed. Whether it has
+    /// handled the request is not known.
+    #[error("the member left before it replied")]
+    Departed,
+    /// This node left or was excluded. Whether the callee has handled the request is not known.
+    #[error("this node left before the member replied")]
     Parted,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::correlated::{Correlated, Correlation};
 use super::direct::Direct;
 use crate::chain;
 use crate::core::field::{Address, List, ToEnd, fields, messages};
@@ -338,6 +339,22 @@ messages! {
             /// The ballot that was promised.
             promised: FoundingBallot,
         } ["gather-rejected {ballot}, {promised}"],
+        /// A block of a request to this one member, or of the answer to one, on the stream lane.
+        28 => Correlated(message: Correlated) [
+            "{} {} {} number {} ({}/{}) {} B", message.head.correlation, message.head.id,
+            message.block.view, message.block.number, message.block.index + 1,
+            message.block.count, message.block.payload.len()
+        ],
+    }
+}
+
+impl fmt::Display for Correlation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Correlation::Request => "request",
+            Correlation::Reply => "reply",
+            Correlation::Refusal => "refusal",
+        })
     }
 }
 

@@ -26,6 +26,7 @@
 
 mod agree;
 mod config;
+mod correlated;
 pub mod counters;
 mod direct;
 mod founding;
@@ -37,6 +38,8 @@ mod message;
 mod pair;
 mod post;
 mod propose;
+mod quorum;
+mod requests;
 mod seen;
 mod watch;
 
@@ -58,15 +61,20 @@ use join::Joiner;
 use links::Links;
 use post::Post;
 use propose::{Installing, Promise, Proposer};
+use requests::Requests;
 use watch::Watch;
 
 pub use config::Config;
+pub use correlated::{Correlated, Correlation, CorrelationId};
 pub use direct::Direct;
-pub use interface::{Command, Event, Expect, Gather, Role, SendFailure, Timer};
+pub use interface::{
+    Answer, Command, Event, Expect, Gather, RequestFailure, Role, SendFailure, Timer,
+};
 pub use message::{
     Ballot, Contact, Cut, EXPECT_MAX, Founding, FoundingBallot, MEMBERS_MAX, Message, Proposal,
     Received, Refusal,
 };
+pub use quorum::{Quorum, Tally, Verdict};
 
 /// A node's part in a group.
 pub struct Group {
@@ -113,8 +121,9 @@ pub struct Group {
     has_primary: bool,
     // Since when the view should change.
     change_since: Option<Instant>,
-    // Messages to one member.
+    // Messages to one member, and requests among them.
     post: Post,
+    requests: Requests,
     links: Links,
     // Blocks of the next view that came before it was installed here.
     early: Vec<(NodeId, Message)>,
@@ -173,6 +182,7 @@ impl Group {
             has_primary: false,
             change_since: None,
             post: Post::default(),
+            requests: Requests::default(),
             links: Links::default(),
             early: Vec::new(),
             early_bytes: 0,
@@ -215,6 +225,7 @@ impl Group {
         self.chain.bytes_held()
             + self.early_bytes
             + self.post.memory_bytes()
+            + self.requests.memory_bytes()
             + self.links.memory_bytes()
             + self.gathering.as_ref().map_or(0, |gathering| gathering.memory_bytes())
             + self.joiners.len() * size_of::<Joiner>()
@@ -370,7 +381,10 @@ impl Group {
                 Message::Chain(message) if message.view() >= self.view.id() => {
                     self.receive_chain(cx, from, message);
                 }
-                Message::Direct(block) => self.receive_direct(cx, from, block),
+                Message::Direct(block) => self.receive_direct(cx, from, None, block),
+                Message::Correlated(message) => {
+                    self.receive_direct(cx, from, Some(message.head), message.block);
+                }
                 _ => {}
             }
         }
@@ -474,7 +488,9 @@ impl Group {
         let detector = if self.is_member() { self.watch.deadline() } else { Instant::MAX };
         let gathering = self.gathering.as_ref().map_or(Instant::MAX, |it| it.deadline());
         let agreement = self.repeat_at.min(self.next_attempt_at(cx)).min(gathering);
-        detector.min(agreement).min(self.stall_deadline(cx)).min(self.links.look_at)
+        let requests = self.requests.deadline();
+        let own = self.stall_deadline(cx).min(self.links.look_at);
+        detector.min(agreement).min(own).min(requests)
     }
 }
 
@@ -516,7 +532,11 @@ impl Protocol for Group {
                 return self.settle_broadcast(cx);
             }
             Message::Direct(block) => {
-                self.receive_direct(cx, from, block);
+                self.receive_direct(cx, from, None, block);
+                return self.settle_broadcast(cx);
+            }
+            Message::Correlated(message) => {
+                self.receive_direct(cx, from, Some(message.head), message.block);
                 return self.settle_broadcast(cx);
             }
             Message::DirectAck { sender, receiver, received, consumed } => {
@@ -587,6 +607,7 @@ impl Protocol for Group {
             Timer::Group => {
                 // Whichever fire it is, the parts below look at their own deadlines.
                 self.wake_up.fired(cx.now);
+                self.expire_requests(cx);
                 self.poll_detector(cx);
                 self.look_at_links(cx);
                 if self.repeat_at <= cx.now {
@@ -624,6 +645,11 @@ impl Protocol for Group {
                 }
             }
             Command::SendTo { to, payload, ticket } => self.send_to(cx, to, payload, ticket),
+            Command::Request { to, payload, within, ticket } => {
+                self.request(cx, to, payload, within, ticket);
+            }
+            Command::CancelRequest { ticket } => self.cancel_request(ticket),
+            Command::Answer { to, id, answer, ticket } => self.answer(cx, to, id, answer, ticket),
             Command::ConsumedDirect { from, end } => self.consumed_direct(cx, from, end),
             Command::Consumed { view, origin, end } => {
                 self.with_chain(cx, |chain, cx| chain.consumed_in(cx, view, origin, end));

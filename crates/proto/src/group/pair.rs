@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use super::correlated::{Correlation, CorrelationId};
 use super::direct::Direct;
 use crate::core::{Instant, Member, Payload, ViewId};
 use crate::parts::block_flow::{Assembly, Credit, Flight};
@@ -33,9 +34,34 @@ fn cost(payload: &Payload) -> usize {
 struct DirectMessage {
     payload: Payload,
     ticket: u64,
+    /// The request that it is or answers.
+    head: Option<CorrelationId>,
     /// The number of its first block.
     first: u64,
     blocks: u16,
+}
+
+impl DirectMessage {
+    /// What it takes of the queue, bytes. Requests and refusals take nothing: they are bounded by
+    /// the requests that a member may leave unanswered.
+    fn queued_bytes(&self) -> usize {
+        if self.is_reported() { cost(&self.payload) } else { 0 }
+    }
+
+    /// The application hears what became of the message, by its ticket.
+    fn is_reported(&self) -> bool {
+        !self.head.is_some_and(|head| head.correlation != Correlation::Reply)
+    }
+}
+
+/// A block to send.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) block: Direct,
+    /// The request that its message is or answers.
+    pub(super) head: Option<CorrelationId>,
+    /// It was sent before.
+    pub(super) is_again: bool,
 }
 
 /// The sending end.
@@ -108,10 +134,18 @@ impl Outbound {
         self.is_waiting().then_some(Progress { received: self.received, is_under_way })
     }
 
-    pub(super) fn push(&mut self, payload: Payload, ticket: u64, limits: Limits) {
+    /// Takes a message of the application, or one that is or answers the request of `head`.
+    pub(super) fn push(
+        &mut self,
+        payload: Payload,
+        ticket: u64,
+        head: Option<CorrelationId>,
+        limits: Limits,
+    ) {
         let blocks = payload.len().div_ceil(limits.block_bytes_max).max(1) as u16;
-        self.queued_bytes += cost(&payload);
-        self.messages.push_back(DirectMessage { payload, ticket, first: self.accepted, blocks });
+        let message = DirectMessage { payload, ticket, head, first: self.accepted, blocks };
+        self.queued_bytes += message.queued_bytes();
+        self.messages.push_back(message);
         self.accepted += u64::from(blocks);
     }
 
@@ -121,13 +155,8 @@ impl Outbound {
         self.hop_bytes = 0;
     }
 
-    /// The next block, if the stream and the window have room, and whether it was sent before.
-    pub(super) fn next_block(
-        &mut self,
-        view: ViewId,
-        sender: u64,
-        limits: Limits,
-    ) -> Option<(Direct, bool)> {
+    /// The next block, if the stream and the window have room.
+    pub(super) fn next_block(&mut self, view: ViewId, sender: u64, limits: Limits) -> Option<Next> {
         if !self.is_open || self.next == self.accepted {
             return None;
         }
@@ -161,7 +190,8 @@ impl Outbound {
             checksum: 0,
             payload,
         };
-        Some((Direct { checksum: block.computed_checksum(), ..block }, !is_new))
+        let block = Direct { checksum: block.computed_checksum(), ..block };
+        Some(Next { block, head: message.head, is_again: !is_new })
     }
 
     /// The other end acknowledges; returns the tickets of messages that it has completely. False if
@@ -191,16 +221,16 @@ impl Outbound {
             if message.first + u64::from(message.blocks) > self.received {
                 break;
             }
-            self.queued_bytes -= cost(&message.payload);
+            self.queued_bytes -= message.queued_bytes();
             is_there(message.ticket);
             self.messages.pop_front();
         }
         true
     }
 
-    /// The tickets of what was not acknowledged, oldest first.
+    /// The tickets of what was not acknowledged, oldest first. Requests and refusals have none.
     pub(super) fn tickets(&self) -> impl Iterator<Item = u64> {
-        self.messages.iter().map(|message| message.ticket)
+        self.messages.iter().filter(|message| message.is_reported()).map(|message| message.ticket)
     }
 }
 
@@ -260,10 +290,12 @@ impl Inbound {
         (self.received, self.credit.granted())
     }
 
-    /// Takes a block; the message if that makes it whole, with the number after its last block.
+    /// Takes a block; the message if that makes it whole, with the number after its last block. One
+    /// that is not for the application counts as consumed with those before it.
     pub(super) fn take(
         &mut self,
         block: Direct,
+        is_for_application: bool,
         limits: Limits,
     ) -> Result<Option<(u64, Payload)>, Refusal> {
         if block.number < self.received {
@@ -287,7 +319,11 @@ impl Inbound {
             self.grant();
             return Ok(None);
         };
-        self.credit.deliver(self.received, std::mem::take(&mut self.assembly_held_bytes));
+        if is_for_application {
+            self.credit.deliver(self.received, std::mem::take(&mut self.assembly_held_bytes));
+        } else {
+            self.grant();
+        }
         Ok(Some((self.received, whole)))
     }
 
@@ -323,7 +359,7 @@ mod tests {
     const PEER: Member = Member { node: NodeId(1), incarnation: 9 };
 
     fn sent(out: &mut Outbound) -> Vec<Direct> {
-        let next = || out.next_block(ViewId(1), 7, LIMITS).map(|(block, _)| block);
+        let next = || out.next_block(ViewId(1), 7, LIMITS).map(|next| next.block);
         std::iter::from_fn(next).collect()
     }
 
@@ -341,12 +377,12 @@ mod tests {
     fn a_message_is_cut_and_put_together_and_one_longer_than_the_window_gets_through() {
         let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
         let payload = Payload::from((0..95).collect::<Vec<u8>>());
-        out.push(payload.clone(), 1, LIMITS);
-        out.push(Payload::Zeros(0), 2, LIMITS);
+        out.push(payload.clone(), 1, None, LIMITS);
+        out.push(Payload::Zeros(0), 2, None, LIMITS);
         let (mut told, mut whole) = (Vec::new(), Vec::new());
         for _ in 0..20 {
             for block in sent(&mut out) {
-                whole.extend(inbound.take(block, LIMITS).unwrap());
+                whole.extend(inbound.take(block, true, LIMITS).unwrap());
             }
             let (received, granted) = inbound.marks();
             told.extend(acknowledge(&mut out, received, granted));
@@ -361,12 +397,12 @@ mod tests {
     #[test]
     fn a_hop_carries_its_share_and_a_reader_that_stands_still_gets_no_more_than_a_window() {
         let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
-        (0..9).for_each(|ticket| out.push(Payload::Zeros(10), ticket, LIMITS));
+        (0..9).for_each(|ticket| out.push(Payload::Zeros(10), ticket, None, LIMITS));
         let mut take = |out: &mut Outbound| {
             let blocks = sent(out);
             let numbers: Vec<u64> = blocks.iter().map(|block| block.number).collect();
             blocks.into_iter().for_each(|block| {
-                inbound.take(block, LIMITS).unwrap();
+                inbound.take(block, true, LIMITS).unwrap();
             });
             let (received, granted) = inbound.marks();
             acknowledge(out, received, granted);
@@ -376,7 +412,7 @@ mod tests {
         assert_eq!(take(&mut out), [2, 3]);
         assert_eq!(take(&mut out), [] as [u64; 0]);
         let beyond = Direct { number: 4, ..block(0, 1, 10) };
-        assert_eq!(inbound.take(beyond, LIMITS), Err(Refusal::BeyondCredit));
+        assert_eq!(inbound.take(beyond, true, LIMITS), Err(Refusal::BeyondCredit));
         assert!(inbound.consume(1, LIMITS), "a quarter of the window");
         assert_eq!(inbound.marks(), (4, 1));
         acknowledge(&mut out, 4, 1);
@@ -386,21 +422,21 @@ mod tests {
     #[test]
     fn what_is_sent_again_bears_its_number_and_is_taken_once() {
         let (mut out, mut inbound) = (Outbound::new(PEER), Inbound::new(PEER));
-        (0..3).for_each(|ticket| out.push(Payload::Zeros(10), ticket, LIMITS));
+        (0..3).for_each(|ticket| out.push(Payload::Zeros(10), ticket, None, LIMITS));
         let first = sent(&mut out);
-        inbound.take(first[0].clone(), LIMITS).unwrap();
+        inbound.take(first[0].clone(), true, LIMITS).unwrap();
         out.is_open = false;
         out.go_back();
         assert_eq!(numbers(&mut out), [] as [u64; 0], "the stream is down");
         out.is_open = true;
         let again = sent(&mut out);
         assert_eq!(again.iter().map(|block| block.number).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(inbound.take(again[0].clone(), LIMITS), Err(Refusal::Duplicate));
+        assert_eq!(inbound.take(again[0].clone(), true, LIMITS), Err(Refusal::Duplicate));
         assert_eq!(
-            inbound.take(Direct { number: 2, ..block(0, 1, 10) }, LIMITS),
+            inbound.take(Direct { number: 2, ..block(0, 1, 10) }, true, LIMITS),
             Err(Refusal::Gap)
         );
-        inbound.take(again[1].clone(), LIMITS).unwrap();
+        inbound.take(again[1].clone(), true, LIMITS).unwrap();
         // The acknowledgement of what went out before the stream broke counts as well.
         out.go_back();
         assert_eq!(acknowledge(&mut out, 2, 0), [0, 1]);
@@ -414,9 +450,9 @@ mod tests {
     #[test]
     fn blocks_that_form_no_message_are_refused() {
         let mut inbound = Inbound::new(PEER);
-        assert_eq!(inbound.take(block(1, 2, 10), LIMITS), Err(Refusal::Misfit));
-        assert_eq!(inbound.take(block(0, 1, 11), LIMITS), Err(Refusal::Misfit));
-        assert_eq!(inbound.take(block(0, 1, 10), LIMITS), Ok(Some((1, Payload::Zeros(10)))));
+        assert_eq!(inbound.take(block(1, 2, 10), true, LIMITS), Err(Refusal::Misfit));
+        assert_eq!(inbound.take(block(0, 1, 11), true, LIMITS), Err(Refusal::Misfit));
+        assert_eq!(inbound.take(block(0, 1, 10), true, LIMITS), Ok(Some((1, Payload::Zeros(10)))));
     }
 
     fn block(index: u16, count: u16, bytes: u32) -> Direct {

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::config::REPEAT_EVERY;
+use super::correlated::{Correlated, Correlation, CorrelationId};
 use super::counters;
 use super::direct::Direct;
 use super::interface::{Event, Role, SendFailure};
 use super::message::Message;
-use super::pair::{Inbound, Limits, Outbound, Progress, Refusal};
+use super::pair::{Inbound, Limits, Next, Outbound, Progress, Refusal};
 use super::{Cx, Group};
 use crate::core::{Lane, Member, NodeId, Payload, PeerState};
 
@@ -41,8 +42,8 @@ impl Post {
 }
 
 impl Group {
-    /// Bytes of messages to this member that it has not acknowledged, as far as they count against
-    /// `direct_window_bytes`: payloads, and [`Direct::HEAD_BYTES`] for each.
+    /// Bytes of messages and replies to this member that it has not acknowledged, as far as they
+    /// count against `direct_window_bytes`: payloads, and [`Direct::HEAD_BYTES`] for each.
     pub fn direct_bytes_queued(&self, to: NodeId) -> usize {
         self.post.outbound.get(&to).map_or(0, Outbound::queued_bytes)
     }
@@ -57,31 +58,55 @@ impl Group {
         }
     }
 
-    pub(super) fn send_to(&mut self, cx: &mut Cx<'_>, to: Member, payload: Payload, ticket: u64) {
-        let (bytes, bytes_max) = (payload.len(), cx.shared.chain().message_bytes_max());
-        let waits = self.direct_bytes_queued(to.node);
-        let failure = if self.role != Role::Member {
+    /// As much waits for this member as may.
+    pub(super) fn is_queue_full(&self, cx: &Cx<'_>, to: NodeId) -> bool {
+        self.direct_bytes_queued(to) >= cx.shared.direct_window_bytes
+    }
+
+    /// Why this member may not send a message of this many bytes to a member of the view, whatever
+    /// waits.
+    pub(super) fn cannot_send(&self, cx: &Cx<'_>, to: Member, bytes: usize) -> Option<SendFailure> {
+        let bytes_max = cx.shared.chain().message_bytes_max();
+        if self.role != Role::Member {
             Some(SendFailure::NotAMember)
         } else if !self.has_primary {
             Some(SendFailure::LostPrimary)
-        } else if to == self.me.member || !self.view.contains(to) {
+        } else if !self.view.contains(to) {
             Some(SendFailure::NotInView)
         } else if bytes > bytes_max {
             Some(SendFailure::TooLarge { bytes, bytes_max })
-        } else if waits >= cx.shared.direct_window_bytes {
-            Some(SendFailure::Full)
         } else {
             None
-        };
+        }
+    }
+
+    pub(super) fn send_to(&mut self, cx: &mut Cx<'_>, to: Member, payload: Payload, ticket: u64) {
+        let failure = self
+            .cannot_send(cx, to, payload.len())
+            .or_else(|| (to == self.me.member).then_some(SendFailure::NotInView))
+            .or_else(|| self.is_queue_full(cx, to.node).then_some(SendFailure::Full));
         if let Some(failure) = failure {
             cx.count(counters::DIRECT_REFUSED, 1);
             return cx.deliver(Event::Undelivered { ticket, failure });
         }
+        self.enqueue(cx, to, None, payload, ticket);
+    }
+
+    /// Sends a message to another member of the view: one of the application, or one that is or
+    /// answers the request of `head`.
+    pub(super) fn enqueue(
+        &mut self,
+        cx: &mut Cx<'_>,
+        to: Member,
+        head: Option<CorrelationId>,
+        payload: Payload,
+        ticket: u64,
+    ) {
         let out = self.post.outbound.entry(to.node).or_insert_with(|| Outbound::new(to));
         if !out.is_waiting() {
             (out.probe_at, out.probes) = (cx.now + REPEAT_EVERY, 0);
         }
-        out.push(payload, ticket, Self::limits(cx));
+        out.push(payload, ticket, head, Self::limits(cx));
         self.pump(cx, to.node);
         self.repeat_soon(cx);
     }
@@ -93,11 +118,11 @@ impl Group {
         }
         let (view, sender, limits) = (self.view.id(), self.me.member.incarnation, Self::limits(cx));
         let Some(out) = self.post.outbound.get_mut(&to) else { return };
-        while let Some((block, is_again)) = out.next_block(view, sender, limits) {
+        while let Some(Next { block, head, is_again }) = out.next_block(view, sender, limits) {
             if is_again {
                 cx.count(counters::DIRECT_RESENT, 1);
             }
-            cx.send(to, Lane::Stream, Message::Direct(block));
+            cx.send(to, Lane::Stream, block_message(head, block));
         }
     }
 
@@ -115,9 +140,15 @@ impl Group {
         }
     }
 
-    pub(super) fn receive_direct(&mut self, cx: &mut Cx<'_>, from: NodeId, block: Direct) {
+    pub(super) fn receive_direct(
+        &mut self,
+        cx: &mut Cx<'_>,
+        from: NodeId,
+        head: Option<CorrelationId>,
+        block: Direct,
+    ) {
         if block.view > self.view.id() && self.awaits_view() {
-            return self.keep_early(cx, from, Message::Direct(block));
+            return self.keep_early(cx, from, block_message(head, block));
         }
         if block.view < self.view.id() && self.is_member() && self.view.rank(from).is_none() {
             self.tell_excluded(cx, from);
@@ -137,12 +168,21 @@ impl Group {
             return cx.disconnect(from);
         }
         let view = block.view;
+        let is_for_application = head.is_none_or(|head| match head.correlation {
+            Correlation::Request => true,
+            Correlation::Reply => self.requests.awaits(sender, head.id),
+            Correlation::Refusal => false,
+        });
         let inbound = self.post.inbound.entry(from).or_insert_with(|| Inbound::new(sender));
-        match inbound.take(block, limits) {
+        match inbound.take(block, is_for_application, limits) {
             Ok(None) => {}
-            Ok(Some((end, payload))) => {
-                cx.deliver(Event::Direct { view, from: sender, end, payload });
-            }
+            Ok(Some((end, payload))) => match head {
+                None => cx.deliver(Event::Direct { view, from: sender, end, payload }),
+                Some(CorrelationId { correlation: Correlation::Request, id }) => {
+                    self.take_request(cx, view, sender, id, end, payload);
+                }
+                Some(head) => self.take_answer(cx, sender, head, end, payload),
+            },
             // Its sender does not know that it is here.
             Err(Refusal::Duplicate) => cx.count(counters::DIRECT_DUPLICATE, 1),
             Err(Refusal::Gap) => return cx.count(counters::DIRECT_GAP, 1),
@@ -251,6 +291,7 @@ impl Group {
                 .partition(|(_, out)| view.contains(out.to));
         self.post.outbound = stay;
         give_up(cx, gone, SendFailure::Departed);
+        self.carry_requests(cx, &view);
         for to in self.post.outbound.keys().copied().collect::<Vec<_>>() {
             if let Some(out) = self.post.outbound.get_mut(&to) {
                 out.go_back();
@@ -263,6 +304,15 @@ impl Group {
     pub(super) fn give_up_direct(&mut self, cx: &mut Cx<'_>) {
         let post = std::mem::take(&mut self.post);
         give_up(cx, post.outbound, SendFailure::Parted);
+        self.give_up_requests(cx);
+    }
+}
+
+/// The message that brings a block.
+fn block_message(head: Option<CorrelationId>, block: Direct) -> Message {
+    match head {
+        None => Message::Direct(block),
+        Some(head) => Message::Correlated(Correlated::new(head, block)),
     }
 }
 

@@ -26,6 +26,8 @@ mod group_cut_seeds;
 mod group_direct_canaries;
 mod group_events;
 mod group_links;
+mod group_request_canaries;
+mod group_request_seeds;
 mod group_rogue_seeds;
 mod group_rules_canaries;
 mod group_seeds;

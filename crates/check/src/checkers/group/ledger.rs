@@ -1,18 +1,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use paceline_proto::core::{Instant, Lane, Member, NodeId, Payload, Protocol, View, ViewId, mix};
+use paceline_proto::core::{Instant, Lane, Member, NodeId, Protocol, View, ViewId, mix};
 use paceline_proto::group::{Command, Config, Event, Group, Message, Role};
 
 use super::super::offered::Offer;
 use super::super::report::{Report, Violation, rules};
 use super::Layers;
 use super::calm::Calm;
+use super::content::hash;
 use super::direct::{DirectLedger, Unread};
 use super::endings::Endings;
 use super::flow::Flows;
 use super::layers::Looks;
 use super::lives::Lives;
+use super::requests::{RequestLedger, RequestTotals};
 use super::transmissions::Transmissions;
 use paceline_sim::{Fault, Input, Nodes, Observer, Reply};
 
@@ -63,6 +65,15 @@ rules! {
         /// D3: the sender of a message to one member hears its outcome once, and the true one; the
         /// message is delivered while both stay.
         DirectOutcome => "D3 direct outcome",
+        /// R1: a request that an application receives was made to it, in this incarnation, byte for
+        /// byte, and is received once.
+        RequestIntegrity => "R1 request integrity",
+        /// R2: a request ends once, and with the true outcome: a reply is what that member replied
+        /// to that request, and a member that is no longer in the view has departed. What timed out
+        /// or was cancelled is settled once.
+        RequestOutcome => "R2 request outcome",
+        /// R3: a request does not time out before its time, nor has it not ended after it.
+        RequestTime => "R3 request time",
     }
 }
 
@@ -113,6 +124,7 @@ pub struct GroupLedger {
     // A broadcast is being handed to this node.
     submitting: Option<(NodeId, u64)>,
     direct: DirectLedger,
+    requests: RequestLedger,
     // By reader and origin.
     unread: BTreeMap<(NodeId, NodeId, u64), Unread>,
     deliveries: u64,
@@ -124,21 +136,6 @@ pub struct GroupLedger {
     looks: Looks,
     endings: Endings,
     report: Report<Rule>,
-}
-
-fn hash(payload: &Payload) -> u64 {
-    // A step of FxHash a word, as quick as the payload can be read.
-    const FACTOR: u64 = 0x51_7c_c1_b7_27_22_0a_95;
-    let mut hash = payload.len() as u64;
-    payload.for_each_chunk(|chunk| {
-        for word in chunk.chunks(8) {
-            let mut bytes = [0; 8];
-            bytes[..word.len()].copy_from_slice(word);
-            let word = u64::from_le_bytes(bytes);
-            hash = (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
-        }
-    });
-    mix(hash)
 }
 
 impl GroupLedger {
@@ -153,6 +150,7 @@ impl GroupLedger {
             starts: BTreeMap::new(),
             submitting: None,
             direct: DirectLedger::new(config),
+            requests: RequestLedger::new(config),
             unread: BTreeMap::new(),
             deliveries: 0,
             held_bytes_max: 0,
@@ -186,6 +184,11 @@ impl GroupLedger {
     /// Deliveries of messages to one member.
     pub fn direct_deliveries(&self) -> u64 {
         self.direct.deliveries
+    }
+
+    /// What became of requests.
+    pub fn requests(&self) -> RequestTotals {
+        self.requests.totals
     }
 
     /// The views that were installed, with their members.
@@ -359,17 +362,19 @@ impl GroupLedger {
                 }
             }
         }
-        let settled = self.direct.check_settled(view, &self.views);
+        let direct = self.direct.check_settled(view, &self.views);
+        let settled = direct.and_then(|()| self.requests.check_settled(view));
         settled.or_else(|(node, (rule, what))| fail(rule, node, what))
     }
 }
 
 impl<P: Host> Observer<P> for GroupLedger {
-    fn before_call(&mut self, _at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
+    fn before_call(&mut self, at: Instant, node: NodeId, _: &P, input: &Input<'_, P>) {
         self.transmissions.before_call(node, input);
         let Input::Command(command) = input else { return };
         self.lives.note_command(node, command);
         let member = self.member(node);
+        self.requests.note_command(at, member, command);
         match command {
             Command::Broadcast { payload, .. } => {
                 self.submitting = Some((node, hash(payload)));
@@ -397,6 +402,7 @@ impl<P: Host> Observer<P> for GroupLedger {
     fn on_fault(&mut self, at: Instant, fault: &Fault) {
         self.calm.note(at, fault);
         self.lives.note_fault(fault);
+        self.requests.note_fault(at, fault);
         if let Fault::Crash(_) = fault {
             self.transmissions.note_crash();
         }
@@ -421,6 +427,16 @@ impl<P: Host> Observer<P> for GroupLedger {
                 self.report.judge(at, node, found);
             }
             Event::Direct { .. } => self.note_direct(at, node, event),
+            Event::Request { .. }
+            | Event::Replied { .. }
+            | Event::RequestFailed { .. }
+            | Event::RequestSettled { .. } => {
+                let member = self.member(node);
+                let view = self.progress.get(&node).and_then(|progress| progress.view);
+                let view = view.and_then(|view| self.views.get(&view)).map_or(&[][..], |of| of);
+                let judged = self.requests.note_event(at, member, view, event);
+                self.report.judge(at, node, judged);
+            }
             Event::Received { ticket } => {
                 let judged = self.direct.note_received(node, *ticket);
                 self.report.judge(at, node, judged);
@@ -467,6 +483,7 @@ impl<P: Host> Observer<P> for GroupLedger {
             self.lives.after_call(node, group),
             self.looks.after_call(node, protocol),
             self.endings.after_call(node, group),
+            self.requests.after_call(at, node, group),
         ];
         found.into_iter().for_each(|found| self.report.judge(at, node, found));
         if self.report.is_broken() {

@@ -2,6 +2,7 @@
 
 mod codec;
 mod gather;
+mod requests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use bytes::Bytes;
 
 use super::propose::{Promise, cuts};
 use super::{
-    Ballot, Command, Config, Contact, Cut, Direct, Event, Expect, Founding, FoundingBallot, Gather,
-    Group, Message, Proposal, Received, Refusal, Role, Timer,
+    Ballot, Command, Config, Contact, Correlated, Correlation, CorrelationId, Cut, Direct, Event,
+    Expect, Founding, FoundingBallot, Gather, Group, Message, Proposal, Received, Refusal, Role,
+    Timer,
 };
 use crate::chain::{self, Frame, Topology};
 use crate::core::{
@@ -52,6 +54,11 @@ fn direct() -> Direct {
         payload: Payload::Bytes(Bytes::from_static(b"block")),
     };
     Direct { checksum: block.computed_checksum(), ..block }
+}
+
+fn correlated(correlation: Correlation) -> Correlated {
+    let head = CorrelationId { correlation, id: 0x2122_2324_2526_2728 };
+    Correlated::new(head, direct())
 }
 
 fn ballot(round: u32, proposer: u32) -> Ballot {
@@ -151,6 +158,9 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         (Message::GatherAccept { ballot: founding, expect: 3, founding: first }, &[25, 0, 0, 0, 9]),
         (Message::GatherAccepted { ballot: founding }, &[26, 0, 0, 0, 9]),
         (Message::GatherRejected { ballot: founding, promised: founding }, &[27, 0, 0, 0, 9]),
+        (Message::Correlated(correlated(Correlation::Request)), &[28, 0, 0x21]),
+        (Message::Correlated(correlated(Correlation::Reply)), &[28, 1, 0x21]),
+        (Message::Correlated(correlated(Correlation::Refusal)), &[28, 2, 0x21]),
     ]
 }
 
@@ -169,7 +179,9 @@ fn a_message_that_was_cut_short_or_goes_on_is_refused() {
     for (message, _) in messages() {
         let bytes = encode_to_bytes(&message);
         // These take whatever follows; the broadcast's checksum sees to its own.
-        if matches!(message, Message::Detector(_) | Message::Flushed(_) | Message::Direct(_)) {
+        let ends_in_payload =
+            matches!(message, Message::Flushed(_) | Message::Direct(_) | Message::Correlated(_));
+        if ends_in_payload || matches!(message, Message::Detector(_)) {
             continue;
         }
         for length in 0..bytes.len() {
@@ -192,8 +204,8 @@ fn counts_that_promise_more_than_there_is_cost_no_memory() {
         assert_eq!(decode_exact::<Message>(bytes), Err(expected));
     }
     assert_eq!(
-        decode_exact::<Message>(Bytes::from_static(&[28])),
-        Err(DecodeError::UnknownTag(28))
+        decode_exact::<Message>(Bytes::from_static(&[29])),
+        Err(DecodeError::UnknownTag(29))
     );
     let unreachable = Bytes::from_static(&[20, 0, 0, 0, 0, 0, 0, 0, 5, 4, 0]);
     assert_eq!(

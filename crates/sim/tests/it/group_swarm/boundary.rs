@@ -93,6 +93,7 @@ pub fn is_control(message: &Message) -> bool {
         Message::Chain(_)
             | Message::Detector(_)
             | Message::Direct(_)
+            | Message::Correlated(_)
             | Message::DirectAck { .. }
             | Message::DirectProbe { .. }
     )

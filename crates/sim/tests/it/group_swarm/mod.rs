@@ -2,6 +2,7 @@
 
 pub mod boundary;
 pub mod hunt;
+pub mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_check::amid::CRASHED_AMID;
-use paceline_check::checkers::group::{GroupLedger, Host};
+use paceline_check::checkers::group::{GroupLedger, Host, RequestTotals};
 use paceline_check::checkers::offered::Phase;
 use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm};
@@ -22,6 +23,7 @@ use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Input, NetworkConfig, Nodes, Observer, Reply, Shape, Sim,
     SimConfig,
 };
+use requests::Requests;
 
 /// Faults end at this time.
 pub const FAULTS: Duration = Duration::from_secs(12);
@@ -49,6 +51,8 @@ pub struct Scenario {
     pub never_reads: Option<NodeId>,
     pub acts: Vec<(Instant, Act)>,
     pub phases: Vec<Phase>,
+    /// Members make requests to each other.
+    pub has_requests: bool,
     /// Nodes with the numbers after those of the group that are no part of it.
     pub strangers: u32,
     /// What it refuses is not seen.
@@ -116,6 +120,7 @@ impl Scenario {
             never_reads: None,
             acts,
             phases: Vec::new(),
+            has_requests: false,
             strangers: 0,
             gate: Gate::default(),
             suite: "group_seeds",
@@ -170,6 +175,17 @@ impl Scenario {
         let count = u64::from(1 + rng.below(if nodes > 12 { 5 } else { 30 }));
         scenario = scenario.with_traffic(&mut rng, count);
         scenario.draw_faults(&mut rng);
+        scenario
+    }
+
+    /// Draws the same run, in which members also make requests to each other.
+    pub fn draw_with_requests(seed: u64) -> Scenario {
+        let mut scenario = Scenario::draw(seed);
+        scenario.has_requests = true;
+        // Small bounds, so that they are reached.
+        let config = scenario.config.with_requests_max(8).with_requests_bytes_max(16 << 10);
+        scenario.config = config.build().expect("within the ranges");
+        scenario.suite = "group_request_seeds";
         scenario
     }
 
@@ -323,6 +339,7 @@ impl Scenario {
         let mut application = Application::new(self.seed);
         application.never_reads = self.never_reads;
         application.phases = self.phases.clone();
+        application.requests = self.has_requests.then(|| Requests::new(self.seed));
         let mut observers =
             Honest { nodes: self.nodes, observer: (ledger, application), gate: self.gate.clone() };
         let end = Instant::ZERO + FAULTS + HEAL;
@@ -342,6 +359,8 @@ impl Scenario {
             digest: sim.digest(),
             deliveries: ledger.deliveries(),
             directs: ledger.direct_deliveries(),
+            requests: ledger.requests(),
+            quorums: application.requests.as_ref().map_or([0; 2], |of| of.quorums),
             events: sim.events_handled(),
             views: ledger.views().count() as u64,
             excluded: application.excluded,
@@ -414,6 +433,7 @@ impl Swarm for Scenario {
         }),
         ("broadcasts", |run| run.acts.retain(|(_, act)| !act.is_broadcast())),
         ("saturating phases", |run| run.phases.clear()),
+        ("requests", |run| run.has_requests = false),
         ("strangers", |run| run.strangers = 0),
         ("the codec", |run| run.codec = Codec::Typed),
     ];
@@ -456,6 +476,9 @@ pub struct Outcome {
     pub digest: Digest,
     pub deliveries: u64,
     pub directs: u64,
+    pub requests: RequestTotals,
+    /// Requests to all members: those that met their quorum, and those that missed it.
+    pub quorums: [u64; 2],
     pub events: u64,
     pub views: u64,
     pub excluded: u64,
@@ -473,6 +496,7 @@ pub struct Outcome {
 pub struct Application {
     rng: Rng,
     directs: Directs,
+    requests: Option<Requests>,
     // Reads more slowly than the others.
     laggard: Option<NodeId>,
     never_reads: Option<NodeId>,
@@ -493,6 +517,7 @@ impl Application {
         Application {
             rng,
             directs,
+            requests: None,
             laggard,
             never_reads: None,
             phases: Vec::new(),
@@ -593,19 +618,25 @@ impl<P: Host> Observer<P> for Application {
     fn on_send(&mut self, at: Instant, from: NodeId, to: NodeId, _: Lane, message: &Message) {
         let is_frame =
             matches!(message, Message::Chain(chain::Message::Data(_)) | Message::Direct(_));
+        let is_frame = is_frame || matches!(message, Message::Correlated(_));
         if is_frame && at >= Instant::ZERO + REST {
             self.late_frame.get_or_insert_with(|| format!("{at}: {from} to {to}: {message}"));
         }
     }
 
     fn on_event(&mut self, at: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
+        if let Some(requests) = &mut self.requests {
+            requests.on_event(at, node, event, reply);
+        }
         match event {
             Event::Delivered { .. } | Event::Direct { .. } if self.never_reads == Some(node) => {}
             Event::Delivered { view, origin, end, .. } => {
                 let command = Command::Consumed { view: *view, origin: *origin, end: *end };
                 reply.command(self.reads_after(node), node, command);
             }
-            Event::Direct { from, end, .. } => {
+            Event::Direct { from, end, .. }
+            | Event::Request { from, end, .. }
+            | Event::Replied { from, end, .. } => {
                 let command = Command::ConsumedDirect { from: *from, end: *end };
                 reply.command(self.reads_after(node), node, command);
             }
