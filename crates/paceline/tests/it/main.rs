@@ -9,6 +9,7 @@ mod memory;
 mod multicast;
 mod rogue;
 mod services;
+mod status;
 mod strangers;
 mod support;
 mod walk_homes;
