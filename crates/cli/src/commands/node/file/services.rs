@@ -37,7 +37,7 @@ pub enum Settings {
         /// How views are agreed on.
         views: ViewsConfig,
         /// How repairs are made.
-        repairs: slingshot::Config,
+        repairs: Box<slingshot::Config>,
     },
     /// A host of a table.
     Dht {
@@ -135,7 +135,7 @@ fn group(table: &mut Table<'_>) -> Result<Settings, LabError> {
 fn multicast(table: &mut Table<'_>) -> Result<Settings, LabError> {
     let mut repairs = MulticastBuilder::repairs();
     table.knobs_without(&mut repairs, &["overlap"])?;
-    let repairs = read_repairs(table, repairs)?;
+    let repairs = Box::new(read_repairs(table, repairs)?);
     let views = views(table, BroadcastConfig::for_groups())?;
     Ok(Settings::Multicast { views, repairs })
 }

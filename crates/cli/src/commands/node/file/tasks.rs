@@ -77,7 +77,7 @@ impl Serving {
     pub async fn run(self, settings: Settings) -> Result<Done, CliError> {
         match settings {
             Settings::Group(views) => self.group(views).await,
-            Settings::Multicast { views, repairs } => self.multicast(views, repairs).await,
+            Settings::Multicast { views, repairs } => self.multicast(views, *repairs).await,
             Settings::Dht { overlay, durable } => self.dht(overlay, durable).await,
             Settings::Walks(config) => self.walks(config).await,
         }
