@@ -3,7 +3,9 @@
 use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::world;
 use paceline_proto::core::{CounterId, CounterSet};
-use paceline_proto::{chain, detector, graphshare, group, host, mircc, overlay, slingshot, walk};
+use paceline_proto::{
+    chain, detector, graphshare, group, host, mircc, overlay, slingshot, status, walk,
+};
 
 /// Every set of counters there is.
 pub static SETS: &[&CounterSet] = &[
@@ -20,6 +22,7 @@ pub static SETS: &[&CounterSet] = &[
     &walk::counters::COUNTERS,
     &graphshare::counters::COUNTERS,
     &host::counters::COUNTERS,
+    &status::counters::COUNTERS,
     &paceline_sim::counters::COUNTERS,
     &paceline_net::counters::COUNTERS,
     &world::counters::COUNTERS,

@@ -13,6 +13,7 @@ use crate::chassis::machine::{Hosted, Submitted, queued};
 use crate::chassis::services::{ServiceEnds, ServiceShared};
 use crate::error::{Closed, TrySubmitError};
 use crate::events::{EventGate, Events, event_queue};
+use crate::observer::Observer;
 use crate::record::ServiceNumber;
 use crate::stats::Stats;
 
@@ -191,6 +192,11 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         let mut stats = self.node.stats();
         self.service.counters().drain_into(&mut stats.counters);
         stats
+    }
+
+    /// Reads what the service counts, and does not keep it.
+    pub fn observer(&self) -> Observer {
+        Observer::new(Arc::downgrade(&self.service))
     }
 
     /// The address that the node listens on.

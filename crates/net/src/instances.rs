@@ -14,6 +14,7 @@ use paceline_proto::mircc::Forwarder;
 use paceline_proto::multicast::Multicast;
 use paceline_proto::overlay::Overlay;
 use paceline_proto::slingshot::Slingshot;
+use paceline_proto::status::Status;
 use paceline_proto::walk::Server;
 
 use crate::chassis::machine::{Hosted, Queued, queued};
@@ -33,4 +34,5 @@ pub fn named_here() {
     named::<Multicast>();
     named::<Forwarder>();
     named::<Server>();
+    named::<Status>();
 }

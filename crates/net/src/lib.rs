@@ -61,6 +61,7 @@ mod handle;
 mod instances;
 mod node;
 mod nonces;
+mod observer;
 mod pending;
 pub mod record;
 mod roster;
@@ -80,6 +81,7 @@ pub use handle::Handle;
 #[doc(hidden)]
 pub use instances::named_here;
 pub use node::{Bound, Endpoint, Node};
+pub use observer::Observer;
 pub use pending::Pending;
 pub use roster::{Roster, RosterError, RosterFault, RosterLineError};
 pub use stats::{Held, Stats, Traffic};

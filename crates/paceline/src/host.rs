@@ -15,6 +15,7 @@ use crate::group::GroupBuilder;
 use crate::lock;
 use crate::multicast::MulticastBuilder;
 use crate::peers::Resolver;
+use crate::status::Registry;
 use crate::walks::WalksBuilder;
 
 /// Why a host cannot start.
@@ -207,7 +208,8 @@ impl HostBuilder {
         let datagram_message_bytes_max = bound.datagram_message_bytes_max();
         let state = Arc::new(Mutex::new(State::Bound(Box::new(bound))));
         let resolver = self.resolver;
-        Ok(Host { state, id, address, datagram_message_bytes_max, resolver })
+        let registry = Registry::default();
+        Ok(Host { state, id, address, datagram_message_bytes_max, resolver, registry })
     }
 }
 
@@ -227,6 +229,7 @@ pub struct Host {
     pub(crate) address: SocketAddr,
     pub(crate) datagram_message_bytes_max: usize,
     pub(crate) resolver: Resolver,
+    pub(crate) registry: Registry,
 }
 
 /// Whether a host has begun to run: with its first service, inside a runtime.

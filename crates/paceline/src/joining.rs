@@ -15,6 +15,7 @@ use crate::join_error::JoinError;
 use crate::member::MemberHandle;
 use crate::peers::{PeerError, Peers};
 use crate::reader::{Reader, Report};
+use crate::status::Registry;
 
 /// How a member of a group begins.
 pub(crate) enum Beginning {
@@ -40,6 +41,11 @@ pub(crate) struct Joining {
 impl Joining {
     pub(crate) fn new(host: Host, name: &str) -> Joining {
         Joining { host, name: name.to_owned(), within: Duration::from_secs(10), weight: 1 }
+    }
+
+    /// The services of the host, and this one's name.
+    pub(crate) fn registered(&self) -> (Registry, String) {
+        (self.host.registry.clone(), self.name.clone())
     }
 
     pub(crate) fn id(&self) -> NodeId {
@@ -73,9 +79,10 @@ impl Joining {
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
         let number = ServiceNumber::of(kind, &self.name);
-        let started = self.host.endpoint()?.start(number, protocol, Arc::new(shared))?;
-        started.0.set_weight(self.weight).map_err(|Closed| StartError::Closed)?;
-        Ok(started)
+        let (node, events) = self.host.endpoint()?.start(number, protocol, Arc::new(shared))?;
+        node.set_weight(self.weight).map_err(|Closed| StartError::Closed)?;
+        self.host.registry.add(kind, &self.name, node.observer());
+        Ok((node, events))
     }
 
     /// Starts a member and founds its group, or joins it. Returns once it is in a view, which is
@@ -93,8 +100,10 @@ impl Joining {
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());
+        let (registry, name) = self.registered();
         let (node, events) = self.start(kind, protocol, shared)?;
         let member = MemberHandle::new(node, id);
+        registry.describe_by(kind, &name, member.watched());
         let node = member.node();
         let mut reader = Reader::new(events, member.standing().clone(), report(node.clone()));
         let (command, mut peers, expect) = match beginning {

@@ -112,6 +112,7 @@ mod member;
 pub mod multicast;
 mod peers;
 mod reader;
+pub mod status;
 pub mod walks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

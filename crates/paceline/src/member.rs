@@ -1,13 +1,14 @@
 //! What the members of groups have in common, whatever they send.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use paceline_net::{Closed, Hosted, Node, Stats};
 use paceline_proto::core::{MembershipCommand, NodeId, View};
 use paceline_proto::group::Event;
 
 use crate::lock;
+use crate::status::{self, Describe, Described, Describing};
 
 /// What [`Group`](crate::Group) and [`Multicast`](crate::Multicast) have in common: a member's
 /// handle to its node and its view. Clones lead to the same member.
@@ -41,7 +42,7 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
 
     /// The latest view that the events reported.
     pub fn view(&self) -> Option<Arc<View>> {
-        lock(&self.standing.0).view.clone()
+        self.standing.view()
     }
 
     /// The members of that view, oldest first.
@@ -78,6 +79,11 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
     pub(crate) fn standing(&self) -> &Arc<Standing> {
         &self.standing
     }
+
+    /// What describes the member, without keeping it.
+    pub(crate) fn watched(&self) -> Arc<dyn Describe> {
+        Arc::new(Watched(Arc::downgrade(&self.standing)))
+    }
 }
 
 /// Whether a node can send to its group.
@@ -106,6 +112,10 @@ impl Standing {
         lock(&self.0).role
     }
 
+    pub(crate) fn view(&self) -> Option<Arc<View>> {
+        lock(&self.0).view.clone()
+    }
+
     pub(crate) fn note(&self, event: &Event) {
         let role = match event {
             Event::View(_) | Event::RegainedPrimary => Role::Member,
@@ -117,6 +127,33 @@ impl Standing {
         state.role = role;
         if let Event::View(view) = event {
             state.view = Some(view.clone());
+        }
+    }
+}
+
+/// The standing of a member, for the status of its host.
+struct Watched(Weak<Standing>);
+
+impl Describe for Watched {
+    fn describe(&self) -> Describing<'_> {
+        Box::pin(std::future::ready(self.0.upgrade().map(|standing| standing.describe())))
+    }
+}
+
+impl Standing {
+    fn describe(&self) -> Described {
+        let standing = match self.role() {
+            Role::Outside => status::Standing::Outside,
+            Role::Member => status::Standing::Member,
+            Role::WithoutPrimary => status::Standing::WithoutPrimary,
+        };
+        let view = self.view();
+        let members = view.iter().flat_map(|view| view.members()).map(|member| member.node);
+        Described {
+            standing,
+            view: view.as_ref().map_or(0, |view| view.id().0),
+            members: members.collect(),
+            counts: Vec::new(),
         }
     }
 }

@@ -17,4 +17,5 @@ pub mod ndn;
 pub mod overlay;
 pub mod parts;
 pub mod slingshot;
+pub mod status;
 pub mod walk;

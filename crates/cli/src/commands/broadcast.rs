@@ -73,7 +73,7 @@ async fn exchange(
     count: Option<u64>,
     ui: &Ui,
 ) -> Result<(), CliError> {
-    let Member { group, mut events } = member;
+    let Member { group, mut events, host } = member;
     let sending = send_lines(group.clone(), input);
     tokio::pin!(sending);
     tokio::pin! { let stop = stop_asked(); }
@@ -102,6 +102,7 @@ async fn exchange(
         }
     }
     leave(group, events).await;
+    host.stop().await;
     Ok(())
 }
 

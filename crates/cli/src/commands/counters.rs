@@ -22,7 +22,7 @@ Examples:
   paceline counters net --json")]
 pub struct Args {
     /// Of which protocol or driver: chain, group, detector, overlay, slingshot, srm, nak, ack,
-    /// mircc, walk, sim, net or lab
+    /// mircc, walk, graphshare, host, status, sim, net or lab
     #[arg(value_name = "NAME")]
     of: Option<String>,
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
+use paceline::status::StatusServer;
 use paceline::{
     BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId,
     PeerFormError, PeerSource, View,
@@ -30,9 +31,9 @@ const NO_MEMBER: &str = "no member to ask: pass --peer HOST:PORT to join a group
 /// Which host of what, and where.
 #[derive(Clone, Debug, clap::Args)]
 pub struct HostArgs {
-    /// The group's name, or the table's
-    #[arg(long, value_name = "NAME", default_value = "main", env = "PACELINE_GROUP")]
-    pub group: String,
+    /// The group's name, or the table's [default: main]
+    #[arg(long, value_name = "NAME", env = "PACELINE_GROUP")]
+    group: Option<String>,
 
     /// Where to find members, may be repeated: HOST:PORT; dns:NAME:PORT (A and AAAA records);
     /// dns:_SERVICE._PROTOCOL.NAME (SRV records); file:PATH (one a line, # comments); env:VARIABLE
@@ -55,37 +56,41 @@ pub struct HostArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(2..=64))]
     pub expect: Option<u32>,
 
-    /// The address to listen on, by TCP and UDP
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", env = "PACELINE_BIND")]
-    #[arg(value_parser = parse::address)]
-    bind: SocketAddr,
+    /// The address to listen on, by TCP and UDP [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR", env = "PACELINE_BIND", value_parser = parse::address)]
+    pub bind: Option<SocketAddr>,
 
     /// The address at which others reach this node, if it is another
     #[arg(long, value_name = "ADDR", env = "PACELINE_ADVERTISE", value_parser = parse::address)]
-    advertise: Option<SocketAddr>,
+    pub advertise: Option<SocketAddr>,
 
     /// This node's number, another for each node [default: drawn at random]
     #[arg(long, value_name = "K")]
-    id: Option<u64>,
+    pub id: Option<u64>,
 
-    /// The cluster's name: nodes of another one are refused
-    #[arg(long, value_name = "NAME", default_value = "paceline", env = "PACELINE_CLUSTER")]
-    cluster: String,
+    /// The cluster's name: nodes of another one are refused [default: paceline]
+    #[arg(long, value_name = "NAME", env = "PACELINE_CLUSTER")]
+    pub cluster: Option<String>,
 
-    /// How long joining may take
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
-    pub join_within: Duration,
+    /// How long joining may take [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse::seconds)]
+    pub join_within: Option<Duration>,
 
     /// Memory for the send queues to all other nodes, and for incomplete records; above it unproven
     /// peers lose theirs first [default: 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
-    peer_memory: Option<usize>,
+    pub peer_memory: Option<usize>,
 
     /// Allow addresses beyond loopback though nothing is encrypted or authenticated: any node that
     /// reaches the port can read and forge messages
     #[arg(long)]
-    insecure_plaintext: bool,
+    pub insecure_plaintext: bool,
 }
+
+/// The cluster of a node that names none.
+pub const CLUSTER: &str = "paceline";
+/// How long joining may take, unless the user says otherwise.
+const JOIN_WITHIN: Duration = Duration::from_secs(10);
 
 /// `--seed HOST:PORT`, as `--peer` was called.
 #[derive(Clone, Debug, clap::Args)]
@@ -110,12 +115,34 @@ pub struct Args {
     topology: Option<Choice>,
 }
 
-/// A member that runs.
+/// A member that runs, and answers `paceline status`.
 pub struct Member {
     /// Its sending side.
     pub group: Group,
     /// Its events.
     pub events: Events,
+    /// Its host.
+    pub host: AnsweringHost,
+}
+
+/// A host that answers `paceline status`.
+pub struct AnsweringHost {
+    host: Host,
+    _status: StatusServer,
+}
+
+impl AnsweringHost {
+    /// This host, from now on; call it inside the runtime.
+    pub fn new(host: Host) -> Result<AnsweringHost, CliError> {
+        let status = host.answer_status();
+        let _status = status.map_err(|error| CliError::Failed(error.to_string()))?;
+        Ok(AnsweringHost { host, _status })
+    }
+
+    /// Stops it, once its services have ended: what they have queued leaves before.
+    pub async fn stop(self) {
+        self.host.stop().await;
+    }
 }
 
 impl Args {
@@ -123,8 +150,9 @@ impl Args {
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let host = &self.host;
         let peers = host.peers()?;
-        let mut group = host.builder().start().map_err(explain_host)?.group(&host.group);
-        group = group.within(host.join_within);
+        let started = host.builder().start().map_err(explain_host)?;
+        let mut group = started.group(host.group());
+        group = group.within(host.join_within());
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
@@ -136,11 +164,32 @@ impl Args {
             }
         }));
         let (group, events) = joined?.map_err(explain)?;
-        Ok(Member { group, events })
+        let host = runtime.block_on(async { AnsweringHost::new(started) })?;
+        Ok(Member { group, events, host })
     }
 }
 
 impl HostArgs {
+    /// The name of the group, or of the table.
+    pub fn group(&self) -> &str {
+        self.group.as_deref().unwrap_or("main")
+    }
+
+    /// True if an option names the group, and not a variable that may be meant for other commands.
+    pub fn names_group(&self) -> bool {
+        self.group.is_some() && self.group != std::env::var("PACELINE_GROUP").ok()
+    }
+
+    /// How long joining may take.
+    pub fn join_within(&self) -> Duration {
+        self.join_within.unwrap_or(JOIN_WITHIN)
+    }
+
+    /// The address to listen on.
+    fn bind(&self) -> SocketAddr {
+        self.bind.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
     /// The members to ask: as stated, or else those of the environment.
     pub fn peers(&self) -> Result<Vec<String>, CliError> {
         if self.bootstrap { Ok(Vec::new()) } else { peers_or_environment(&self.peers) }
@@ -162,7 +211,7 @@ impl HostArgs {
             0 => Some(address),
             port => Some(SocketAddr::new(address.ip(), port.checked_add(place)?)),
         };
-        host.bind = on(self.bind)?;
+        host.bind = Some(on(self.bind())?);
         host.advertise = match self.advertise {
             Some(address) => Some(on(address)?),
             None => None,
@@ -176,7 +225,8 @@ impl HostArgs {
 
     /// What the host needs to start.
     pub fn builder(&self) -> HostBuilder {
-        let mut builder = Host::builder(&self.cluster).bind(self.bind);
+        let cluster = self.cluster.as_deref().unwrap_or(CLUSTER);
+        let mut builder = Host::builder(cluster).bind(self.bind());
         if let Some(address) = self.advertise {
             builder = builder.advertise(address);
         }
@@ -292,13 +342,20 @@ pub fn describe(event: &Event) -> Option<String> {
 }
 
 /// Leaves the group and stops: the others need not wait for a time-out.
-pub async fn leave(group: Group, mut events: Events) {
+pub async fn leave(group: Group, events: Events) {
+    // Who is alone with a lost group goes without its consent.
+    leave_within(LEAVE_WITHIN, group, events).await;
+}
+
+/// The same within a time of the caller's. False if the others had not let it go by then.
+pub async fn leave_within(time: Duration, group: Group, mut events: Events) -> bool {
+    let mut has_left = true;
     if group.leave().is_ok() {
         let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
-        // Who is alone with a lost group goes without its consent.
-        let _ = tokio::time::timeout(LEAVE_WITHIN, left).await;
+        has_left = tokio::time::timeout(time, left).await.is_ok();
     }
     group.stop().await;
+    has_left
 }
 
 /// The runtime of one member: one thread.

@@ -17,6 +17,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod status;
 mod sweep;
 mod topology;
 mod tour;
@@ -58,6 +59,7 @@ pub enum Command {
     Walk(walk::Args),
     Up(cluster::UpArgs),
     Down(cluster::DownArgs),
+    Status(status::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
 }
@@ -128,6 +130,7 @@ impl Command {
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),
             Command::Down(args) => cluster::down(args, ui),
+            Command::Status(args) => status::run(args, ui),
             Command::Doctor(args) => doctor::run(args, ui),
             Command::Completions(args) => completions::run(args, ui),
         }

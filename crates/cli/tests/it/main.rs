@@ -11,6 +11,7 @@ mod graph;
 mod members;
 mod multicast;
 mod named;
+mod node_file;
 mod run;
 mod sockets;
 mod stops;

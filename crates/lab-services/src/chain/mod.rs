@@ -26,7 +26,7 @@ use paceline_sim::Codec;
 pub use content::{Content, Messages, Reading, Verdict};
 pub use ledger::{Attendance, Installed, Ledger, NodeLedger, Received, Window};
 pub(crate) use run::run_result;
-pub use scenario::{Measure, Plan};
+pub use scenario::{Measure, Plan, read_broadcast};
 pub(crate) use scenario::{read_protocol, read_window, read_workload};
 
 /// `paceline reproduce chain`.

@@ -133,17 +133,29 @@ const TOPOLOGIES: [(&str, Option<Topology>); 5] = [
     ("auto", None),
 ];
 
+/// Reads the topology and the knobs of a broadcast, onto this configuration: of `[protocol]`, or of
+/// a table of another file that names them as scenarios do.
+///
+/// # Errors
+/// If a value is not accepted.
+pub fn read_broadcast(
+    table: &mut Table<'_>,
+    config: Config,
+) -> Result<(Config, Option<Topology>), LabError> {
+    let topology = table.choice_or("topology", &TOPOLOGIES, "chain")?;
+    let mut config = config.with_topology(topology);
+    table.knobs(&mut config)?;
+    let config = config.build().map_err(|error| table.refused(&error))?;
+    Ok((config, topology))
+}
+
 /// Reads what the broadcast has of `[protocol]`, onto this configuration.
 pub(crate) fn read_protocol(
     table: &mut Table<'_>,
     config: Config,
 ) -> Result<(Config, Option<Topology>, bool), LabError> {
-    let topology = table.choice_or("topology", &TOPOLOGIES, "chain")?;
-    let mut config = config.with_topology(topology);
-    table.knobs(&mut config)?;
-    let check_wire = table.boolean_or("check_wire", false)?;
-    let config = config.build().map_err(|error| table.refused(&error))?;
-    Ok((config, topology, check_wire))
+    let (config, topology) = read_broadcast(table, config)?;
+    Ok((config, topology, table.boolean_or("check_wire", false)?))
 }
 
 /// Reads what the broadcast has of `[workload]`.

@@ -37,7 +37,7 @@ pub use plan::{Plan, Spacing};
 pub use run::{hosted, run, serve};
 pub use scenario::Settings;
 pub use search::Search;
-pub use setup::Setup;
+pub use setup::{Setup, read_repairs};
 pub use watch::Watch;
 
 use crate::chain::{Content, Messages, Verdict};

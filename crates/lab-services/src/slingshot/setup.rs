@@ -102,7 +102,7 @@ impl Setup {
             "ack" => Setup::Ack(read_ack(table, base)?),
             "gossip" => Setup::Gossip(read_gossip(table, base)?),
             "sender-fec" => Setup::Slingshot(read_fec(table, base)?),
-            _ => Setup::Slingshot(read_slingshot(table, base)?),
+            _ => Setup::Slingshot(read_repairs(table, base)?),
         };
         let order = setup.base().order();
         Ok((setup, order))
@@ -137,7 +137,12 @@ impl Setup {
     }
 }
 
-fn read_slingshot(table: &mut Table<'_>, mut config: Config) -> Result<Config, LabError> {
+/// Reads the knobs of repairs by receivers, onto this configuration: of `[protocol]`, or of a table
+/// of another file that names them as scenarios do.
+///
+/// # Errors
+/// If a value is not accepted.
+pub fn read_repairs(table: &mut Table<'_>, mut config: Config) -> Result<Config, LabError> {
     table.knobs(&mut config)?;
     let mut rate = Rate::default();
     table.knobs(&mut rate)?;

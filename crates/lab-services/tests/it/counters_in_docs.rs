@@ -14,6 +14,7 @@ const PAGES: &[(&str, &[&str])] = &[
     ("slingshot", &["slingshot", "srm", "nak", "ack", "gossip"]),
     ("mircc", &["mircc"]),
     ("walk", &["walk", "graphshare"]),
+    ("status", &["status"]),
 ];
 
 fn table(set: &CounterSet) -> String {

@@ -96,21 +96,27 @@ impl Catalog {
     }
 
     fn no_such_file(&self, path: &Path) -> Diagnostic {
-        let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let beside = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
-        let beside = beside.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut beside: Vec<String> = beside.filter(|name| name.ends_with(".toml")).collect();
-        beside.sort();
-        let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
-        let mut diagnostic = Diagnostic::new(format!("there is no file {}", path.display()))
-            .with_suggestion(&name, beside.iter().map(String::as_str));
+        let diagnostic = no_such_file(path);
         let plain = path.with_extension("");
-        if let Some(name) = plain.to_str().filter(|name| self.scenario_text(name).is_some()) {
-            diagnostic =
-                diagnostic.with_note(format!("`{name}` without .toml is a built-in scenario"));
+        match plain.to_str().filter(|name| self.scenario_text(name).is_some()) {
+            Some(name) => {
+                diagnostic.with_note(format!("`{name}` without .toml is a built-in scenario"))
+            }
+            None => diagnostic,
         }
-        diagnostic
     }
+}
+
+/// There is no such file; perhaps another one beside it is meant.
+pub(super) fn no_such_file(path: &Path) -> Diagnostic {
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let beside = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let beside = beside.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut beside: Vec<String> = beside.filter(|name| name.ends_with(".toml")).collect();
+    beside.sort();
+    let name = path.file_name().map_or("".into(), |name| name.to_string_lossy());
+    Diagnostic::new(format!("there is no file {}", path.display()))
+        .with_suggestion(&name, beside.iter().map(String::as_str))
 }
 
 impl fmt::Debug for Catalog {

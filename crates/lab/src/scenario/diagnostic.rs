@@ -18,6 +18,8 @@ pub enum Origin {
     File(Range<usize>),
     /// An override, as the user wrote it: `nodes=8`.
     Set(Arc<str>),
+    /// An environment variable, by its name.
+    Variable(&'static str),
     /// Nowhere: what is missing.
     Nowhere,
 }
@@ -60,6 +62,7 @@ impl Diagnostic {
         let place = match origin {
             Origin::File(span) => locate(source, span),
             Origin::Set(set) => Place::Set(set.clone()),
+            Origin::Variable(name) => Place::Named((*name).to_owned()),
             Origin::Nowhere => Place::Named(source.name.clone()),
         };
         Diagnostic { place, problem: problem.into(), notes: Vec::new() }

@@ -37,6 +37,17 @@ impl Table<'_> {
         })
     }
 
+    /// Reads all knobs of a configuration but those of these names: also those that scenario files
+    /// do not set, for the files of applications.
+    pub fn knobs_without<C: Knobs>(
+        &mut self,
+        config: &mut C,
+        without: &[&str],
+    ) -> Result<(), LabError> {
+        let mut read = C::KNOBS.iter().filter(|knob| !without.contains(&knob.name));
+        read.try_for_each(|knob| self.knob(config, knob))
+    }
+
     fn knob<C: Knobs>(&mut self, config: &mut C, knob: &'static Knob) -> Result<(), LabError> {
         let Some(value) = self.value_of(knob)? else {
             let value = config.value(knob.name).expect("the knob is one of the configuration");

@@ -18,6 +18,7 @@ mod reader;
 pub(crate) mod sample;
 mod senders;
 mod services;
+mod tables;
 mod topology;
 pub mod units;
 mod values;
@@ -34,6 +35,7 @@ pub use form::{Described, Form};
 use reader::Record;
 pub use reader::{Integer, Table};
 pub use senders::Senders;
+pub use tables::{FileTables, TableFile};
 pub use topology::{NODES_MAX, Topology};
 pub use units::Rate;
 
@@ -229,35 +231,7 @@ impl ScenarioFile {
     }
 
     fn refuse_unknown_tables(&self) -> Result<(), LabError> {
-        for entry in &self.entries {
-            let known = TABLES.contains(&entry.key.as_str());
-            let here = |problem| Diagnostic::at(&self.source, &entry.key_origin, problem);
-            let is_table = |item: &Value| matches!(item.kind, Kind::Table(_));
-            let is_list = LISTS.contains(&entry.key.as_str());
-            match &entry.value.kind {
-                Kind::Array(items) if is_list && items.iter().all(is_table) => {}
-                _ if is_list => {
-                    let key = &entry.key;
-                    return Err(here(format!("`{key}` is a list of tables"))
-                        .with_note(format!("tables that begin with [[{key}]], in double brackets"))
-                        .into());
-                }
-                Kind::Table(_) if !known => {
-                    return Err(here(format!("unknown table [{}]", entry.key))
-                        .with_suggestion(&entry.key, TABLES.iter().copied())
-                        .with_note(format!("accepted tables: {}", TABLES.join(", ")))
-                        .into());
-                }
-                Kind::Table(_) => {}
-                _ if known => {
-                    return Err(here(format!("`{}` is a table", entry.key))
-                        .with_note(format!("it begins with [{}]", entry.key))
-                        .into());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        Ok(tables::refuse_unknown(&self.entries, &self.source, TABLES, &LISTS)?)
     }
 
     /// Streams are resent until they arrive: where a link loses all, none ever does.
@@ -287,15 +261,7 @@ impl ScenarioFile {
 
     /// The tables of a list of tables.
     fn tables_of(&self, name: &str) -> Result<Vec<(&Origin, &Entries)>, LabError> {
-        let items = self.entries.iter().find(|entry| entry.key == name).map(|e| &e.value.kind);
-        let Some(Kind::Array(items)) = items else {
-            return Ok(Vec::new());
-        };
-        let tables = items.iter().filter_map(|item| match &item.kind {
-            Kind::Table(entries) => Some((&item.origin, entries)),
-            _ => None,
-        });
-        Ok(tables.collect())
+        Ok(tables::of_list(&self.entries, name))
     }
 }
 

@@ -13,7 +13,7 @@ use super::values::{
     BooleanValue, DurationValue, FrequencyValue, ProbabilityValue, RateValue, Read, SizeValue,
     TextValue,
 };
-use super::{KNOWN_KEYS, LISTS, Resolved};
+use super::{KNOWN_KEYS, KnownKeys, LISTS, Resolved};
 use crate::LabError;
 
 /// A typed reader of one table of a scenario.
@@ -53,6 +53,8 @@ pub struct Table<'a> {
     resolved: Resolved,
     record: Option<&'a Record>,
     keys: Keys,
+    is_of_list: bool,
+    known: KnownKeys,
 }
 
 /// What the tables of a scenario were asked for, and what was read.
@@ -107,8 +109,17 @@ impl<'a> Table<'a> {
         entries: &'a Entries,
     ) -> Table<'a> {
         let (asked, resolved) = (Vec::new(), Vec::new());
-        let (record, keys) = (None, Keys::NONE);
-        Table { name: name.into(), source, origin, entries, asked, resolved, record, keys }
+        let name = name.into();
+        let is_of_list = LISTS.contains(&name.as_str());
+        let (record, keys, known) = (None, Keys::NONE, KNOWN_KEYS);
+        Table { name, source, origin, entries, asked, resolved, record, keys, is_of_list, known }
+    }
+
+    /// The same in a file that is no scenario: whether it is one of a list, and the keys of other
+    /// tables.
+    pub(super) fn of_file(mut self, is_of_list: bool, known: KnownKeys) -> Table<'a> {
+        (self.is_of_list, self.known) = (is_of_list, known);
+        self
     }
 
     /// The same of a service whose keys these are.
@@ -376,7 +387,8 @@ impl<'a> Table<'a> {
             return Err(self.wrong(entry, "a table: { key = value }", None));
         };
         let name = format!("{}.{key}", self.name);
-        let mut inner = Table::new(name, self.source, &entry.value.origin, entries);
+        let inner = Table::new(name, self.source, &entry.value.origin, entries);
+        let mut inner = inner.of_file(false, self.known);
         let value = read(&mut inner)?;
         inner.refuse_unread()?;
         let table: toml::Table = inner.resolved.into_iter().collect();
@@ -438,7 +450,8 @@ impl<'a> Table<'a> {
             Some(present) => note_renamed(diagnostic, &entry.key, present),
             None => diagnostic.with_suggestion(&entry.key, known.iter().copied()),
         };
-        let elsewhere = KNOWN_KEYS
+        let elsewhere = self
+            .known
             .iter()
             .find(|(table, keys)| *table != self.name && keys.contains(&entry.key.as_str()));
         if let Some((table, _)) = elsewhere {
@@ -450,12 +463,12 @@ impl<'a> Table<'a> {
     fn title(&self) -> String {
         match self.name.as_str() {
             "" => "the scenario".to_owned(),
-            name if LISTS.contains(&name) => format!("[[{name}]]"),
+            name if self.is_of_list => format!("[[{name}]]"),
             name => format!("[{name}]"),
         }
     }
 
-    fn ask(&mut self, key: &'a str) -> Option<&'a Entry> {
+    pub(super) fn ask(&mut self, key: &'a str) -> Option<&'a Entry> {
         if !self.asked.contains(&key) {
             self.asked.push(key);
         }
@@ -476,7 +489,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn wrong(&self, entry: &Entry, accepted: &str, problem: Option<String>) -> LabError {
+    pub(super) fn wrong(&self, entry: &Entry, accepted: &str, problem: Option<String>) -> LabError {
         let problem = match problem {
             Some(problem) => format!("bad value for `{}`: {problem}", entry.key),
             None => format!("`{}` cannot be {}", entry.key, entry.value.describe()),

@@ -46,12 +46,18 @@ impl DhtBuilder {
     pub(crate) fn new(host: Host, name: &str) -> DhtBuilder {
         DhtBuilder {
             joining: Joining::new(host, name),
-            config: Config::new(Space::new(0)).with_copies(3),
+            config: DhtBuilder::overlay(),
             settings: Settings::default(),
             bundles_in_flight: 16,
             file: None,
             acknowledge: Acknowledge::OnDisk,
         }
+    }
+
+    /// The overlay's configuration that a builder begins with, for programs that read one before
+    /// there is a host.
+    pub fn overlay() -> Config {
+        Config::new(Space::new(0)).with_copies(3)
     }
 
     /// The routing algorithm, which must be the same on all hosts. Default Chord.
@@ -236,6 +242,7 @@ impl DhtBuilder {
         // Hosts with another algorithm must not be mistaken for members of this table.
         let kind = format!("dht/{}", config.algorithm());
         let (protocol, space) = (Overlay::new(&config, id), config.space());
+        let (registry, name) = self.joining.registered();
         let (node, events) = self.joining.start(&kind, protocol, config)?;
 
         let usual = if matches!(part, Part::Client) { Style::Iterative } else { Style::Recursive };
@@ -256,6 +263,7 @@ impl DhtBuilder {
         let disk = file.map(|file| write_for(&member, file)).transpose()?;
         tokio::spawn(replies.clone().serve(events, disk));
         let dht = Dht::new(member, replies, id, space, settings, self.bundles_in_flight, damaged);
+        registry.describe_by(&kind, &name, dht.watched());
 
         let began = phase.wait_for(|phase| *phase != Phase::Starting);
         let began = peers.seek_until(&node, began);

@@ -38,8 +38,8 @@ mod snapshot;
 mod storage;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -51,6 +51,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use bulk::{Bulk, Source, Verb, Wanted};
 use entry::{place, unwrap};
 use replies::{DhtReply, PendingReplies, Phase};
+
+use crate::status::{Describe, Described, Describing, Standing};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
@@ -128,7 +130,35 @@ struct Shared {
     numbers: AtomicU64,
 }
 
+/// The state of a table's host, for the status of that host.
+struct Watched(Weak<Shared>);
+
+impl Describe for Watched {
+    fn describe(&self) -> Describing<'_> {
+        Box::pin(async {
+            let stat = self.0.upgrade()?.stat().await.ok()?;
+            let is_settled = stat.is_settled;
+            let standing = if is_settled { Standing::Member } else { Standing::Unsettled };
+            let counts = vec![
+                ("values", stat.values as u64),
+                ("bytes", stat.bytes as u64),
+                ("contacts", stat.contacts as u64),
+                ("missing", stat.missing as u64),
+            ];
+            Some(Described { standing, counts, ..Described::default() })
+        })
+    }
+}
+
 impl Shared {
+    /// The state of this host.
+    async fn stat(&self) -> Result<DhtStat, DhtError> {
+        let id = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let description = self.replies.expect_description(id);
+        self.node.command(Command::Describe { id })?;
+        description.await.map_err(|_| DhtError::Closed)
+    }
+
     /// Sends a request; `reply_to` receives the outcomes of its keys.
     pub fn ask(
         &self,
@@ -160,6 +190,11 @@ impl Dht {
         let numbers = AtomicU64::new(1);
         let shared = Shared { node, replies, id, space, settings, permits, damaged, numbers };
         Dht { shared: Arc::new(shared), lifetime: settings.lifetime }
+    }
+
+    /// What describes the host, without keeping it.
+    pub(crate) fn watched(&self) -> Arc<dyn Describe> {
+        Arc::new(Watched(Arc::downgrade(&self.shared)))
     }
 
     /// The same host with another lifetime of the values that it writes, in place of
@@ -323,10 +358,7 @@ impl Dht {
     /// # Errors
     /// If it has stopped.
     pub async fn stat(&self) -> Result<DhtStat, DhtError> {
-        let id = self.shared.numbers.fetch_add(1, Ordering::Relaxed);
-        let description = self.shared.replies.expect_description(id);
-        self.shared.node.command(Command::Describe { id })?;
-        description.await.map_err(|_| DhtError::Closed)
+        self.shared.stat().await
     }
 
     /// Declares that the failed hosts do not come back. Until then, if as many are missing as hold

@@ -25,9 +25,14 @@ impl MulticastBuilder {
         MulticastBuilder {
             joining: Joining::new(host, name),
             group: group::Config::new(chain::Config::for_groups(), detector::Config::new()),
-            slingshot: slingshot::Config::new(View::new(ViewId(0), []))
-                .with_unread_max(Some(UNREAD_MAX)),
+            slingshot: MulticastBuilder::repairs(),
         }
+    }
+
+    /// The configuration of the multicast that a builder begins with, for programs that read one
+    /// before there is a host.
+    pub fn repairs() -> slingshot::Config {
+        slingshot::Config::new(View::new(ViewId(0), [])).with_unread_max(Some(UNREAD_MAX))
     }
 
     /// Changes the configuration of the multicast: rate of fire, code, order, target, times and

@@ -10,6 +10,7 @@ mod multicast;
 mod requests;
 mod rogue;
 mod services;
+mod status;
 mod strangers;
 mod support;
 mod walk_homes;

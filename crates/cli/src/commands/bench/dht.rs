@@ -122,6 +122,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         port: args.port,
         which: which(),
         service,
+        config: None,
         durable: args.durable.clone(),
         durable_async: args.durable_async.clone(),
     };

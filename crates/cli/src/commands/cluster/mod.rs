@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use paceline_graph::files::open_unlinked;
@@ -41,10 +41,11 @@ pub struct Which {
 
 /// Start a local cluster, or restart its dead nodes
 ///
-/// Each node is a `paceline node` on a port of loopback: a member of a group, a host of a table or
-/// a server of walks. Run again it starts the nodes that have died, which join as new members; a
-/// client supplies a restarted server of walks with its part of the graph again. If one node does
-/// not start, the nodes that this call started are stopped.
+/// Each node is a `paceline node` on a port of loopback: a member of a group, a host of a table, a
+/// server of walks, or with --config all services of a file. Run again it starts the nodes that
+/// have died, which join as new members; a client supplies a restarted server of walks with its
+/// part of the graph again. If one node does not start, the nodes that this call started are
+/// stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,6 +54,7 @@ Examples:
   paceline up -n 16 --service dht              a distributed hash table instead
   paceline dht put apples 17 --peer 127.0.0.1:7001
   paceline up -n 3 --service walk              servers of random walks instead
+  paceline up -n 5 --config node.toml          all services of a file
   paceline down")]
 pub struct UpArgs {
     /// How many processes, 1 to 64
@@ -70,6 +72,11 @@ pub struct UpArgs {
     #[command(flatten)]
     pub service: service::Shared,
 
+    /// Run the services of this file in each node (docs/operations/node.md): the first node creates
+    /// them, the others join it. A forwarder of named data listens 1000 ports above its node
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_SERVICE)]
+    pub config: Option<PathBuf>,
+
     /// With --service dht: each host stores its records in a file in this folder, and restores them
     /// when it is restarted; writes are acknowledged once they are on disk
     #[arg(long, value_name = "DIR")]
@@ -80,6 +87,12 @@ pub struct UpArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "durable")]
     pub durable_async: Option<PathBuf>,
 }
+
+/// Options of nodes with one service, for which a file has keys.
+const OF_ONE_SERVICE: [&str; 6] =
+    ["service", "algorithm", "copies", "quota", "durable", "durable_async"];
+/// The port of a node's forwarder is this much above the node's.
+const FORWARDER_PORTS: u16 = 1000;
 
 impl UpArgs {
     /// The folder of files, and the option that names it.
@@ -138,7 +151,7 @@ pub fn up(args: UpArgs, ui: &Ui) -> Result<Outcome, CliError> {
     let started = processes.len() - kept;
     let text: String = processes.iter().map(|p| format!("{} pid {}\n", p.address, p.pid)).collect();
     let all: Vec<String> = processes.iter().map(|process| process.address.to_string()).collect();
-    let how = match args.service.service.joins {
+    let how = match args.config.is_some() || args.service.service.joins {
         true => format!("join with --peer {}", all[0]),
         false => format!("walk with --servers {}", all.join(",")),
     };
@@ -152,6 +165,10 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
         CliError::Input(format!("{} ports from {} exceed 65535", args.n, args.port))
     })?;
     let service = args.service.service;
+    let config = args.config.as_deref().map(|path| {
+        path.canonicalize().map_err(|error| CliError::Input(failed(path, &error).to_string()))
+    });
+    let config = config.transpose()?;
     if args.files().is_some() && !service.stores {
         let wrong = "--durable and --durable-async apply only to --service dht";
         return Err(CliError::Input(wrong.to_owned()));
@@ -159,9 +176,11 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
     let folder = Folder::make(&args.which.path()?, ui)?;
     let mut processes = folder.processes(ui)?;
     let kept = processes.len();
-    if let Some(other) = processes.iter().find(|process| process.service != service) {
+    let is_other = |process: &&Process| process.service != service || process.config != config;
+    if let Some(other) = processes.iter().find(is_other) {
         return Err(CliError::Input(format!(
-            "{} runs another service: stop it with `paceline down`, or name another --cluster",
+            "{} runs another service or another file: stop it with `paceline down`, or name \
+             another --cluster",
             other.address
         )));
     }
@@ -174,7 +193,8 @@ pub fn start_missing(args: &UpArgs, ui: &Ui) -> Result<(Vec<Process>, usize), Cl
             continue;
         }
         let peer = processes.first().map(|process| process.address);
-        let started = start(args, &folder, address, peer, ui).and_then(|process| {
+        let how = How { config: config.as_deref(), address, peer };
+        let started = start(args, &folder, how, ui).and_then(|process| {
             processes.push(process);
             folder.write(&processes)
         });
@@ -239,13 +259,16 @@ pub fn end(which: &Which, ui: &Ui) -> Result<(Vec<Process>, Vec<OsString>), CliE
     Ok((processes, folder.remove()?))
 }
 
-fn start(
-    args: &UpArgs,
-    folder: &Folder,
+/// How a node starts.
+struct How<'a> {
+    config: Option<&'a Path>,
     address: SocketAddr,
+    /// A node that runs; none if this is the first one.
     peer: Option<SocketAddr>,
-    ui: &Ui,
-) -> Result<Process, CliError> {
+}
+
+fn start(args: &UpArgs, folder: &Folder, how: How<'_>, ui: &Ui) -> Result<Process, CliError> {
+    let How { config, address, peer } = how;
     let log = folder.log(address.port());
     let mut options = OpenOptions::new();
     let file = open_unlinked(&log, options.write(true).create(true).truncate(true));
@@ -253,15 +276,25 @@ fn start(
     let twin = file.try_clone().map_err(|error| failed(&log, &error))?;
     let mut command = Command::new(this_program()?);
     command.args(["node", "--cluster", &args.which.cluster, "--bind", &address.to_string()]);
+    // Meant for commands of this shell, not for the nodes.
+    command.env_remove("PACELINE_PEERS").env_remove("PACELINE_ADVERTISE");
     let service = args.service.service;
-    command.args(args.service.arguments());
+    match config {
+        None => _ = command.args(args.service.arguments()),
+        Some(config) => {
+            command.arg("--config").arg(config);
+            let port = address.port().checked_add(FORWARDER_PORTS);
+            let named = SocketAddr::new(address.ip(), port.unwrap_or(0));
+            command.env("PACELINE_NAMED_BIND", named.to_string());
+        }
+    }
     match peer {
-        _ if !service.joins => {}
+        _ if config.is_none() && !service.joins => {}
         None => _ = command.arg("--bootstrap"),
         Some(peer) => _ = command.args(["--peer", &peer.to_string()]),
     }
     let mut stat = None;
-    if service.stores {
+    if config.is_none() && service.stores {
         let file = folder.stat(address.port());
         command.arg("--stat").arg(&file);
         stat = Some(file);
@@ -272,18 +305,23 @@ fn start(
     // A Ctrl-C at this terminal is not meant for it.
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    // Meant for commands of this shell, not for the nodes.
-    command.env_remove("PACELINE_PEERS").env_remove("PACELINE_ADVERTISE");
     command.stdin(Stdio::null()).stdout(file).stderr(twin);
-    let mut child = command.spawn().map_err(|error| failed(&log, &error))?;
+    let child = command.spawn().map_err(|error| failed(&log, &error))?;
+    let config = config.map(Path::to_owned);
+    await_start(child, Process { pid: 0, address, log, service, stat, config }, ui)
+}
+
+/// Waits until a process says that it listens.
+fn await_start(mut child: Child, process: Process, ui: &Ui) -> Result<Process, CliError> {
+    let Process { address, log, .. } = &process;
     let begun = Instant::now();
     loop {
-        let said = fs::read_to_string(&log).unwrap_or_default();
+        let said = fs::read_to_string(log).unwrap_or_default();
         if said.contains("listens on") {
-            return Ok(Process { pid: child.id(), address, log, service, stat });
+            return Ok(Process { pid: child.id(), ..process });
         }
         if let Ok(Some(_)) = child.try_wait() {
-            let _ = fs::remove_file(&log);
+            let _ = fs::remove_file(log);
             let said = said.trim();
             let reason = said.rsplit_once("error: ").map_or(said, |(_, reason)| reason);
             return Err(CliError::Input(format!("{address}: {reason}")));

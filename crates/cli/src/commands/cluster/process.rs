@@ -29,6 +29,9 @@ pub struct Process {
     /// Where it says what it holds.
     #[serde(default)]
     pub stat: Option<PathBuf>,
+    /// The file that names its services, if it was started with one.
+    #[serde(default)]
+    pub config: Option<PathBuf>,
 }
 
 impl Process {
@@ -95,6 +98,7 @@ pub fn find(logs: &[(u16, PathBuf)]) -> Vec<Process> {
                 log: log.clone(),
                 service: service.unwrap_or_default(),
                 stat: seen.value("--stat").map(PathBuf::from),
+                config: seen.value("--config").map(PathBuf::from),
             })
         })
         .collect();

@@ -52,8 +52,8 @@ impl Args {
             builder = builder.ip_multicast(IpMulticast::native(port));
         }
         let change = self.repairs.apply(ui)?;
-        let group = builder.start().map_err(explain_host)?.multicast(&host.group);
-        let group = group.with_repairs(change).within(host.join_within);
+        let group = builder.start().map_err(explain_host)?.multicast(host.group());
+        let group = group.with_repairs(change).within(host.join_within());
         let joined = runtime.block_on(unless_stopped(async {
             match host.expect {
                 _ if host.bootstrap => group.bootstrap().await,
@@ -174,15 +174,31 @@ pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
 /// Says what happened that is not a packet.
 pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
     match event {
-        Event::Packet(_) => {}
         Event::Lost { sender, first, end, .. } => {
             ui.record(&LostLine { sender: sender.0, lost_from: *first, lost_to: *end })?;
-            ui.note(&format!("lost: packets {first} to {} of {sender}", end - 1));
         }
-        Event::Overrun { packets } => ui.note(&format!("{packets} packets were not read in time")),
+        Event::View(view) => ui.record(&ViewLine::new(view))?,
+        _ => {}
+    }
+    match (describe(event), event) {
+        (Some(text), Event::Rejected(_)) => ui.warn(&text),
+        (Some(text), _) => ui.note(&text),
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+/// What an event that is not a packet says to people.
+pub fn describe(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Packet(_) => return None,
+        Event::Lost { sender, first, end, .. } => {
+            format!("lost: packets {first} to {} of {sender}", end - 1)
+        }
+        Event::Overrun { packets } => format!("{packets} packets were not read in time"),
         Event::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second } => {
             let percent = |ppm: &u32| f64::from(*ppm) / 1e4;
-            ui.note(&format!(
+            format!(
                 "rate of fire ({},{}): {:.2} % are lost of {packets_per_second} packets a second; \
                  {:.1} % in time expected{}",
                 rate.r,
@@ -190,28 +206,33 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
                 percent(loss_ppm),
                 percent(expected_ppm),
                 if *is_within_reach { "" } else { ", less than the target" }
-            ));
+            )
         }
-        Event::View(view) => {
-            ui.record(&ViewLine::new(view))?;
-            ui.note(&describe_view(view));
+        Event::View(view) => describe_view(view),
+        Event::LostPrimary => "too few members are reachable to agree on the next view".to_owned(),
+        Event::RegainedPrimary => "enough members are reachable again".to_owned(),
+        Event::Excluded => {
+            "the other members continued without this node: joining again".to_owned()
         }
-        Event::LostPrimary => ui.note("too few members are reachable to agree on the next view"),
-        Event::RegainedPrimary => ui.note("enough members are reachable again"),
-        Event::Excluded => ui.note("the other members continued without this node: joining again"),
-        Event::Left => ui.note("left"),
-        Event::JoinRefused(refusal) => ui.note(&format!("cannot join yet: {refusal}")),
-        Event::Rejected(reason) => ui.warn(&format!("not sent: {reason}")),
-    }
-    Ok(())
+        Event::Left => "left".to_owned(),
+        Event::JoinRefused(refusal) => format!("cannot join yet: {refusal}"),
+        Event::Rejected(reason) => format!("not sent: {reason}"),
+    })
 }
 
 /// Leaves the group and stops: the others need not wait for a time-out.
-pub async fn leave(multicast: &Multicast, mut events: Events) {
+pub async fn leave(multicast: &Multicast, events: Events) {
+    // A member without a primary partition leaves without the group's consent.
+    leave_within(LEAVE_WITHIN, multicast, events).await;
+}
+
+/// The same within a time of the caller's. False if the others had not let it go by then.
+pub async fn leave_within(time: Duration, multicast: &Multicast, mut events: Events) -> bool {
+    let mut has_left = true;
     if multicast.leave().is_ok() {
         let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
-        // A member without a primary partition leaves without the group's consent.
-        let _ = tokio::time::timeout(LEAVE_WITHIN, left).await;
+        has_left = tokio::time::timeout(time, left).await.is_ok();
     }
     multicast.stop().await;
+    has_left
 }

@@ -6,6 +6,8 @@ mod repairs;
 mod send;
 mod tune;
 
+pub use member::{describe, leave_within};
+
 use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;

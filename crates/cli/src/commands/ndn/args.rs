@@ -128,7 +128,7 @@ fn address_of(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Whose addresses are believed.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Allowed {
     /// Addresses that are believed, in place of the default; may be repeated. Any other address may
     /// be forged: unless --face names it, it is sent at most three times the bytes received from
@@ -140,6 +140,11 @@ pub struct Allowed {
 }
 
 impl Allowed {
+    /// These ranges; the default if there are none.
+    pub fn new(ranges: Vec<AddressRange>) -> Allowed {
+        Allowed { ranges }
+    }
+
     /// A forwarder that believes them.
     pub fn apply(&self, builder: ForwarderBuilder) -> ForwarderBuilder {
         match self.ranges.is_empty() {

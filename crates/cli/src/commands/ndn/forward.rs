@@ -1,4 +1,4 @@
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use paceline::named::{FaceReport, Forwarder, Name, Report};
@@ -7,9 +7,8 @@ use paceline_lab::scenario::units::{Rate, parse_duration, parse_rate, parse_size
 use paceline_lab::table::table;
 use serde::Serialize;
 
-use super::args::{
-    Allowed, Face, PORT, Route, StrategyChoice, explain, link, parse_name, withheld_line,
-};
+use super::args::{Allowed, Face, Route, StrategyChoice, explain, parse_name, withheld_line};
+use super::setup::Setup;
 use crate::commands::Outcome;
 use crate::commands::member::{runtime, stop_asked};
 use crate::error::CliError;
@@ -36,7 +35,8 @@ The report of a face: its rates R, for the primary and the secondary class; the 
 sees; Interests that wait; Interests pending; packets and drops.")]
 pub struct Args {
     /// The address to listen on
-    #[arg(long, value_name = "ADDR", default_value_t = here(), value_parser = parse::address)]
+    #[arg(long, value_name = "ADDR", default_value_t = Setup::here())]
+    #[arg(value_parser = parse::address)]
     bind: SocketAddr,
 
     /// A neighbour, and the rate of the link there; may be repeated
@@ -157,7 +157,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         return Err(CliError::Input("--stats 0s: expected an interval above 0".to_owned()));
     }
     runtime()?.block_on(async {
-        let forwarder = args.start()?;
+        let forwarder = args.setup().start()?;
         let began = Instant::now();
         ui.note(&format!("forwards at {}", forwarder.local_addr()));
         args.allowed.warn(forwarder.local_addr(), ui);
@@ -184,50 +184,30 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 impl Args {
-    fn start(&self) -> Result<Forwarder, CliError> {
-        let mut builder = Forwarder::builder()
-            .bind(self.bind)
-            .strangers(link(self.rate))
-            .store_bytes(self.store as usize)
-            .pending_max(self.pending);
-        builder = self.allowed.apply(builder);
-        if let Some(bytes) = self.pending_bytes {
-            builder = builder.pending_bytes_max(bytes as usize);
-        }
-        for face in &self.faces {
-            builder = builder.face(face.address, face.config(self.rate));
-        }
-        for Route { prefix, address, cost } in &self.routes {
-            builder = builder.route_with_cost(prefix.clone(), *address, *cost);
-        }
-        for StrategyChoice { prefix, strategy } in &self.strategies {
-            builder = builder.strategy(prefix.clone(), *strategy);
-        }
-        for prefix in &self.accept_registrations {
-            builder = builder.accept_registrations(prefix.clone());
-        }
-        if let Some(name) = &self.name {
-            builder = builder.name(name);
-        }
-        if self.insecure_plaintext {
-            builder = builder.insecure_plaintext();
-        }
+    fn setup(&self) -> Setup {
         let algorithm = match self.controller {
             Controller::Mircc => Algorithm::Mircc,
             Controller::Rcp => Algorithm::Rcp,
         };
-        let builder = builder.with_config(|mut config| {
-            config.controller.algorithm = algorithm;
-            config.controller.headroom = self.headroom;
-            config
-        });
-        builder.start().map_err(explain)
+        let mut config = Setup::config();
+        config.controller.algorithm = algorithm;
+        config.controller.headroom = self.headroom;
+        config.store_bytes_max = self.store as usize;
+        config.pending_max = self.pending;
+        config.pending_bytes_max = self.pending_bytes.map(|bytes| bytes as usize);
+        Setup {
+            bind: self.bind,
+            faces: self.faces.clone(),
+            allowed: self.allowed.clone(),
+            rate: self.rate,
+            routes: self.routes.clone(),
+            strategies: self.strategies.clone(),
+            registrations: self.accept_registrations.clone(),
+            name: self.name.clone(),
+            insecure_plaintext: self.insecure_plaintext,
+            config,
+        }
     }
-}
-
-/// Where a forwarder listens.
-fn here() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))
 }
 
 async fn document(forwarder: &Forwarder, began: Instant) -> Result<Document, CliError> {

@@ -1,10 +1,11 @@
 //! Named data from the shell: `serve`, `forward`, `fetch`, and `ndn` to examine paths.
 
-mod args;
+pub mod args;
 pub mod fetch;
 pub mod forward;
 mod ping;
 pub mod serve;
+pub mod setup;
 mod traceroute;
 
 use super::Outcome;

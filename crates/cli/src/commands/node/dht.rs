@@ -8,7 +8,9 @@ use paceline::{Algorithm, Dht, DhtError};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::Outcome;
-use crate::commands::member::{HostArgs, explain_host, runtime, stop_asked, unless_stopped};
+use crate::commands::member::{
+    AnsweringHost, HostArgs, explain_host, runtime, stop_asked, unless_stopped,
+};
 use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::files::{Persist, replace};
@@ -91,15 +93,13 @@ pub fn host(
         return Err(CliError::Input(wrong.to_owned()));
     }
     let (runtime, peers) = (runtime()?, member.peers()?);
-    let mut builder = member
-        .builder()
-        .start()
-        .map_err(explain_host)?
-        .dht(&member.group)
+    let host = member.builder().start().map_err(explain_host)?;
+    let mut builder = host
+        .dht(member.group())
         .algorithm(table.algorithm)
         .copies(table.copies)
         .quota(table.quota << 20, 16 << 20)
-        .within(member.join_within);
+        .within(member.join_within());
     if let Some(file) = &args.durable {
         builder = builder.durable(file);
     }
@@ -117,6 +117,7 @@ pub fn host(
         if let Some(damaged) = dht.damaged_file() {
             ui.note(&format!("warning: {damaged}"));
         }
+        let host = AnsweringHost::new(host)?;
         ui.note(&format!("{} listens on {}", dht.id(), dht.local_addr()));
         let (mut last, mut due) = (None, Instant::now());
         tokio::pin! { let stop = stop_asked(); }
@@ -143,6 +144,7 @@ pub fn host(
             ui.note("handing over its values to other hosts; a second Ctrl-C stops it at once");
         }
         dht.leave().await.map_err(|error| CliError::Failed(error.to_string()))?;
+        host.stop().await;
         if let Some(stat) = stat {
             ui.document(&stat)?;
             ui.note(&format!("left with {} values handed over", stat.values));

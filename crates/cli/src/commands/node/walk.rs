@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::commands::Outcome;
 use crate::commands::counters::report;
-use crate::commands::member::{HostArgs, explain_host, runtime, stop_asked};
+use crate::commands::member::{AnsweringHost, HostArgs, explain_host, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -96,15 +96,20 @@ fn serve_one(
             Ok(bound) => bound,
             Err(error) => return say(Err(error)),
         };
-        let server = match bound.walks(&host.group).serve().await {
+        let server = match bound.walks(host.group()).serve().await {
             Ok(server) => server,
             Err(error) => return say(Err(CliError::Failed(error.to_string()))),
+        };
+        let host = match AnsweringHost::new(bound) {
+            Ok(host) => host,
+            Err(error) => return say(Err(error)),
         };
         say(Ok((server.id(), server.local_addr())));
         // An error says that the main thread is gone.
         let _ = stopped.wait_for(|stopped| *stopped).await;
         let stats = server.stats();
         server.stop().await;
+        host.stop().await;
         stats
     })
 }

@@ -99,7 +99,7 @@ fn a_page_fits_a_message_and_the_next_is_asked_for_at_the_same_node() {
     let count = ITEMS_MAX + 10;
     let many = |number: usize| Record {
         key: key(100) + Key::from(number as u64),
-        ..record(0, 1, (number % 2 == 0).then_some("v"))
+        ..record(0, 1, (number.is_multiple_of(2)).then_some("v"))
     };
     let records: Vec<Record> = (0..count).map(many).collect();
     records.chunks(500).for_each(|records| hold(&mut net, 1, records));
