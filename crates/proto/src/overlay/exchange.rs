@@ -44,6 +44,41 @@ pub(super) struct Exchange {
     pub trail: Option<Box<Trail>>,
 }
 
+impl Body {
+    /// The number of the exchange that this message answers, and which messages it can answer;
+    /// `None` if it is no answer. Any message may be answered by [`Body::NotMember`].
+    pub(super) fn answer_to(&self) -> Option<(u32, fn(&Body) -> bool)> {
+        let (number, fits): (u32, fn(&Body) -> bool) = match self {
+            Body::Ack { exchange } => (*exchange, |body| matches!(body, Body::Route(_))),
+            Body::Found(found) => (found.exchange, |body| matches!(body, Body::Find { .. })),
+            Body::PutReply { exchange, .. } => (*exchange, |body| matches!(body, Body::Put { .. })),
+            Body::PutIfReply { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::PutIf { .. }))
+            }
+            Body::CopyReply { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::Copy { .. } | Body::CopyIf { .. }))
+            }
+            Body::Fetched { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::Fetch { .. }))
+            }
+            Body::SummaryReply { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::Summary { .. }))
+            }
+            Body::Answer { exchange, .. } => (*exchange, |body| matches!(body, Body::Ask { .. })),
+            Body::Pong { exchange } => (*exchange, |body| matches!(body, Body::Ping { .. })),
+            Body::ScanReply { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::Scan { .. }))
+            }
+            Body::Listed { exchange, .. } => (*exchange, |body| matches!(body, Body::List { .. })),
+            Body::StatReply { exchange, .. } => {
+                (*exchange, |body| matches!(body, Body::Stat { .. }))
+            }
+            _ => return None,
+        };
+        Some((number, fits))
+    }
+}
+
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {

@@ -454,6 +454,14 @@ impl Overlay {
     }
 
     fn receive(&mut self, cx: &mut Cx<'_>, from: NodeId, body: Body) {
+        if let Some((number, fits)) = body.answer_to()
+            && let Some(exchange) = self.exchanges.get(number)
+            && exchange.to == from
+            && !fits(&exchange.body)
+        {
+            // The question stays open: its answer may still come.
+            return cx.count(counters::BAD_ANSWER, 1);
+        }
         match body {
             Body::Route(route) => self.receive_route(cx, from, route),
             Body::Ack { exchange } => {

@@ -191,6 +191,48 @@ fn answers_that_fit_no_question_are_counted_and_asked_for_again() {
 }
 
 #[test]
+fn an_answer_of_another_kind_ends_no_question() {
+    let questions = [
+        Operation::Scan(Scan { first: key(10), last: key(10), at: Some(n(1)) }),
+        Operation::Put(vec![put(10, "b")]),
+        Operation::Stat(key(10)),
+    ];
+    for operation in questions {
+        let mut net = net(1);
+        hold(&mut net, 1, &[record(10, 1, Some("a"))]);
+        let said = format!("{operation:?}");
+        let command = Command::Request { id: 1, operation, style: Style::Iterative };
+        net.call(n(0), |node, cx| node.handle_command(cx, command));
+        // The responsible node is looked up first.
+        let (question, exchange) = loop {
+            let (from, to, message) = net.queue.pop_front().expect("the question");
+            match message.body {
+                Body::Scan { exchange, .. }
+                | Body::Put { exchange, .. }
+                | Body::Stat { exchange, .. } => break ((from, to, message), exchange),
+                _ => net.call(to, |node, cx| node.handle_message(cx, from, message)),
+            }
+        };
+        let others = [
+            Body::Ack { exchange },
+            Body::Pong { exchange },
+            Body::Answer { exchange, nodes: Vec::new() },
+            Body::CopyReply { exchange, answers: Vec::new() },
+            Body::PutIfReply { exchange, answers: Vec::new() },
+        ];
+        for (count, other) in (1..).zip(others) {
+            net.forge(1, 0, other);
+            assert_eq!(net.counter("bad_answer"), count, "{said}");
+        }
+        net.queue.push_back(question);
+        net.deliver();
+        let outcome = net.outcomes().remove(&key(10));
+        let is_done = !matches!(outcome, None | Some(Outcome::Failed(_)));
+        assert!(is_done, "{said}: {outcome:?}");
+    }
+}
+
+#[test]
 fn lists_that_fit_no_question_are_counted_and_the_page_is_put_off() {
     let entry = |byte| vec![(key(byte), Version { count: 1, by: 1 })];
     for (until, entries) in [(key(9), vec![]), (key(10), entry(11)), (Key::MAX, vec![])] {
