@@ -27,6 +27,7 @@ pub const KEYS: &[&str] = &[
     "events_bytes_max",
     "socket_buffer_bytes",
     "datagram_bytes_max",
+    "link_rate",
     "ip_multicast",
     "dns_server",
     "insecure_plaintext",
@@ -35,7 +36,7 @@ pub const KEYS: &[&str] = &[
 
 /// Keys, each with its variable. Those of `cluster`, `bind`, `advertise` and `peers` are variables
 /// of the options.
-const VARIABLES: [(&str, &str); 12] = [
+const VARIABLES: [(&str, &str); 13] = [
     ("id", "PACELINE_ID"),
     ("id_of_address", "PACELINE_ID_OF_ADDRESS"),
     ("expect", "PACELINE_EXPECT"),
@@ -45,6 +46,7 @@ const VARIABLES: [(&str, &str); 12] = [
     ("events_bytes_max", "PACELINE_EVENTS_BYTES_MAX"),
     ("socket_buffer_bytes", "PACELINE_SOCKET_BUFFER_BYTES"),
     ("datagram_bytes_max", "PACELINE_DATAGRAM_BYTES_MAX"),
+    ("link_rate", "PACELINE_LINK_RATE"),
     ("ip_multicast", "PACELINE_IP_MULTICAST"),
     ("dns_server", "PACELINE_DNS_SERVER"),
     ("insecure_plaintext", "PACELINE_INSECURE_PLAINTEXT"),
@@ -54,6 +56,8 @@ const VARIABLES: [(&str, &str); 12] = [
 const NAMED_BIND: &str = "PACELINE_NAMED_BIND";
 /// How long leaving may take, unless the file says otherwise.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
+/// The least rate of a link, bits a second.
+const LINK_RATE_MIN: u64 = 64_000;
 /// What a key of an address takes.
 const ADDRESS: &str = "an address, such as \"127.0.0.1:7001\"";
 /// What a list of peers takes.
@@ -88,6 +92,7 @@ pub struct HostSettings {
     events_bytes_max: Option<usize>,
     socket_buffer_bytes: Option<u32>,
     datagram_bytes_max: Option<usize>,
+    link_rate: Option<u64>,
     ip_multicast: Option<u16>,
     dns_server: Option<std::net::SocketAddr>,
     detector: DetectorConfig,
@@ -146,6 +151,7 @@ impl HostSettings {
         let events_bytes_max = size_within(&mut table, "events_bytes_max", 1, usize::MAX)?;
         let socket = size_within(&mut table, "socket_buffer_bytes", 1, i32::MAX as usize)?;
         let datagram_bytes_max = size_within(&mut table, "datagram_bytes_max", 200, 65_000)?;
+        let link_rate = link_rate(&mut table)?;
         let ip_multicast = table.integer_optional("ip_multicast", 1..=u16::MAX)?;
         let dns_server = table.parsed_optional("dns_server", ADDRESS, parse::address)?;
         args.insecure_plaintext |= table.boolean_or("insecure_plaintext", false)?;
@@ -165,6 +171,7 @@ impl HostSettings {
             events_bytes_max,
             socket_buffer_bytes: socket.map(|bytes| bytes as u32),
             datagram_bytes_max,
+            link_rate,
             ip_multicast,
             dns_server,
             detector: knobs.unwrap_or_default(),
@@ -224,6 +231,9 @@ impl HostSettings {
         if let Some(bytes) = self.datagram_bytes_max {
             builder = builder.datagram_bytes_max(bytes);
         }
+        if let Some(bits_per_second) = self.link_rate {
+            builder = builder.link_rate(bits_per_second);
+        }
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));
         }
@@ -247,6 +257,18 @@ fn refuse_bootstrap(table: &Table<'_>) -> Result<(), LabError> {
     let problem = "`bootstrap` in a file would create all services again at each start";
     let accepted = "--bootstrap at the first start of the first host, or `expect`";
     Err(table.error("bootstrap", problem, accepted))
+}
+
+/// The rate that the services of the host share, bits a second.
+fn link_rate(table: &mut Table<'_>) -> Result<Option<u64>, LabError> {
+    let rate = table.rate_optional("link_rate")?.map(|rate| rate.bits_per_second());
+    match rate {
+        Some(bits @ ..LINK_RATE_MIN) => {
+            let problem = format!("`link_rate` is out of range: {bits} bits a second");
+            Err(table.error("link_rate", problem, "at least \"64kbit\""))
+        }
+        rate => Ok(rate),
+    }
 }
 
 fn size_within<'a>(

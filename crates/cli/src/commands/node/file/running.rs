@@ -71,6 +71,7 @@ fn begin<'a>(file: &NodeFile, host: &Host, ui: &'a Ui) -> Running<'a> {
         let serving = Serving {
             host: host.clone(),
             name: service.name.clone(),
+            weight: service.weight,
             label: service.label(),
             start: settings.start.clone(),
             peers: settings.peers.clone(),

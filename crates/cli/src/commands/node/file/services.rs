@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use paceline::proto::core::ConfigError;
+use paceline::proto::parts::link_share::WEIGHT_MAX;
 use paceline::proto::{overlay, slingshot, walk};
 use paceline::{
     Algorithm, BroadcastConfig, DetectorConfig, DhtBuilder, MulticastBuilder, ViewsConfig,
@@ -23,6 +24,8 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct Service {
     /// Its name.
     pub name: String,
+    /// Its weight on the host's link.
+    pub weight: u32,
     /// Its kind, and how it is configured.
     pub settings: Settings,
 }
@@ -101,9 +104,10 @@ pub fn read(file: &TableFile) -> Result<Vec<Service>, LabError> {
                 let problem = format!("more than {SERVICES_MAX} services");
                 return Err(table.error("name", problem, "fewer tables"));
             }
+            let weight = table.integer_or("weight", 1..=WEIGHT_MAX, 1)?;
             let settings = read(&mut table)?;
             table.finish()?;
-            services.push(Service { name, settings });
+            services.push(Service { name, weight, settings });
         }
     }
     Ok(services)

@@ -51,6 +51,8 @@ pub struct Serving {
     pub host: Host,
     /// The service's name.
     pub name: String,
+    /// Its weight on the host's link.
+    pub weight: u32,
     /// What messages call it.
     pub label: String,
     /// How it begins.
@@ -85,7 +87,8 @@ impl Serving {
 
     /// A member of a group: it forwards and consumes what others broadcast.
     async fn group(mut self, views: ViewsConfig) -> Result<Done, CliError> {
-        let builder = self.host.group(&self.name).with_views(|_| views).within(self.join_within);
+        let builder = self.host.group(&self.name).weight(self.weight);
+        let builder = builder.with_views(|_| views).within(self.join_within);
         let (start, peers) = (self.start.clone(), self.peers.clone());
         let joining = async {
             match start {
@@ -119,7 +122,8 @@ impl Serving {
         views: ViewsConfig,
         repairs: slingshot::Config,
     ) -> Result<Done, CliError> {
-        let builder = self.host.multicast(&self.name).with_views(|_| views);
+        let builder = self.host.multicast(&self.name).weight(self.weight);
+        let builder = builder.with_views(|_| views);
         let builder = builder.with_repairs(|_| repairs).within(self.join_within);
         let (start, peers) = (self.start.clone(), self.peers.clone());
         let joining = async {
@@ -156,7 +160,8 @@ impl Serving {
     ) -> Result<Done, CliError> {
         let Some(creates) = self.creates_tables().await else { return Ok(self.unstarted()) };
         let overlay = overlay.with_leave_within(self.leave_within);
-        let builder = self.host.dht(&self.name).with_overlay(|_| overlay).within(self.join_within);
+        let builder = self.host.dht(&self.name).weight(self.weight);
+        let builder = builder.with_overlay(|_| overlay).within(self.join_within);
         let builder = match durable {
             None => builder,
             Some(Durable::OnDisk(file)) => builder.durable(file),
@@ -221,7 +226,7 @@ impl Serving {
 
     /// A server of walks.
     async fn walks(mut self, config: walk::Config) -> Result<Done, CliError> {
-        let builder = self.host.walks(&self.name).with_config(|_| config);
+        let builder = self.host.walks(&self.name).weight(self.weight).with_config(|_| config);
         let server = builder.serve().await;
         let server = server.map_err(|error| self.failed(CliError::Failed(error.to_string())))?;
         self.started().await;
