@@ -100,8 +100,16 @@ fn a_host_that_asks_asks_whoever_comes_up_and_takes_answers_to_its_question_only
     assert_eq!(events, [Event::Found { host: OTHER }]);
     let (events, counters) = receive(&mut status, Message::Answer { number: 7, report: report() });
     assert_eq!((events.len(), counters.count("status_answer_unasked")), (0, 1));
+    // An answer may be lost with its stream.
+    let fire = |status: &mut Status| call(status, |status, cx| status.handle_timer(cx, ())).0;
+    for _ in 0..2 {
+        assert_eq!(fire(&mut status), [(OTHER, Message::Ask { number: 8 })]);
+    }
     let (events, _) = receive(&mut status, Message::Answer { number: 8, report: report() });
     assert_eq!(events, [Event::Answered { from: OTHER, report: report() }]);
+    assert_eq!(fire(&mut status), []);
+    let (events, counters) = receive(&mut status, Message::Answer { number: 8, report: report() });
+    assert_eq!((events.len(), counters.count("status_answer_unasked")), (0, 1), "once");
 }
 
 #[test]
