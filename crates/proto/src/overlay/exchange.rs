@@ -44,11 +44,14 @@ pub(super) struct Exchange {
     pub trail: Option<Box<Trail>>,
 }
 
+/// True of the messages that an answer can be for.
+pub(super) type IsQuestion = fn(&Body) -> bool;
+
 impl Body {
     /// The number of the exchange that this message answers, and which messages it can answer;
     /// `None` if it is no answer. Any message may be answered by [`Body::NotMember`].
-    pub(super) fn answer_to(&self) -> Option<(u32, fn(&Body) -> bool)> {
-        let (number, fits): (u32, fn(&Body) -> bool) = match self {
+    pub(super) fn answer_to(&self) -> Option<(u32, IsQuestion)> {
+        let (number, fits): (u32, IsQuestion) = match self {
             Body::Ack { exchange } => (*exchange, |body| matches!(body, Body::Route(_))),
             Body::Found(found) => (found.exchange, |body| matches!(body, Body::Find { .. })),
             Body::PutReply { exchange, .. } => (*exchange, |body| matches!(body, Body::Put { .. })),
