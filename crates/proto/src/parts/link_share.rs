@@ -1,7 +1,7 @@
 //! One link shared by the services of a host: who sends next.
 //!
 //! Between services the link is shared by deficit round robin in bytes, by weight
-//! ([`DeficitRounds`]); messages by stream and by datagram are charged alike. Within a service the
+//! (`deficit_rounds`); messages by stream and by datagram are charged alike. Within a service the
 //! paths take turns, so that a path that takes nothing at present holds up no other. On a path
 //! messages leave in the order in which they were sent.
 //!
