@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::running::{Running, SOON};
 use support::{Place, free_port, free_ports};
 
-/// Wrong node files, each with what is said of it. Rewritten with `PACELINE_UPDATE_NODE_ERRORS`.
+/// Wrong node files, each with its error. Rewritten with `PACELINE_UPDATE_NODE_ERRORS`.
 const ERRORS: &str = "tests/it/node_errors.txt";
 /// The node file of the documentation.
 const EXAMPLE: &str = "../../docs/operations/node.toml";

@@ -36,8 +36,6 @@ pub(super) enum Queued {
 /// The link of a node.
 pub(super) struct Link {
     pub(super) share: LinkShare<Queued>,
-    // The rate is configured.
-    is_paced: bool,
     // When the release of what waits is due, if it is.
     wakes_at: Instant,
 }
@@ -46,18 +44,14 @@ impl Link {
     /// A link of this rate, in bits a second, if it is known.
     pub(super) fn new(bits_per_second: Option<u64>, datagram_bytes_max: usize) -> Link {
         let bytes_per_second = bits_per_second.map(|rate| rate / 8);
-        Link {
-            share: LinkShare::new(bytes_per_second, datagram_bytes_max),
-            is_paced: bits_per_second.is_some(),
-            wakes_at: Instant::MAX,
-        }
+        Link { share: LinkShare::new(bytes_per_second, datagram_bytes_max), wakes_at: Instant::MAX }
     }
 }
 
 impl Driver {
     /// True if messages may have to wait for their turn.
     fn shares_link(&self) -> bool {
-        self.link.is_paced || self.chassis.services.len() > 1
+        self.link.share.is_paced() || self.chassis.services.len() > 1
     }
 
     /// True if a message of this many bytes leaves now. If not the caller has to

@@ -100,11 +100,13 @@ async fn a_service_that_floods_drops_its_own_datagrams_and_none_of_another() {
     assert_eq!(b.count("host_link_dropped"), 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_flooded_stream_delays_another_service_by_a_turn_and_is_no_backlog_of_it() {
+/// Two nodes with services A and B. The stream from the first to the second has more messages of A
+/// than it takes, 3,000 of 10,000 bytes, since the second reads nothing.
+async fn flooded() -> [(Endpoint, [Running; 2]); 2] {
     let (mut bound, roster) = bind_all(2, |config| config);
-    let (_second, [mut at_a, mut at_b]) = open(bound.pop().expect("two"), &roster, [A, B]);
-    let (_first, [a, mut b]) = open(bound.pop().expect("two"), &roster, [A, B]);
+    let mut second = open(bound.pop().expect("two"), &roster, [A, B]);
+    let first = open(bound.pop().expect("two"), &roster, [A, B]);
+    let (a, at_a) = (&first.1[0], &mut second.1[0]);
     a.send(1, Lane::Stream, 0, "it stands");
     at_a.message().await;
     at_a.node.emulate(EmulateChange::Pause(Duration::from_secs(3600))).expect("it runs");
@@ -112,6 +114,12 @@ async fn a_flooded_stream_delays_another_service_by_a_turn_and_is_no_backlog_of_
         a.send(1, Lane::Stream, number, vec![7; 10_000]);
     }
     a.counted("host_link_waited", 1_000).await;
+    [first, second]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_flooded_stream_delays_another_service_by_a_turn_and_is_no_backlog_of_it() {
+    let [(_first, [_a, mut b]), (_second, [mut at_a, mut at_b])] = flooded().await;
     b.send(1, Lane::Stream, 0, "in turn");
     b.order(Order::AskBacklog(NodeId(1)));
     let backlog = b.find(|report| match report {
@@ -129,16 +137,7 @@ async fn a_flooded_stream_delays_another_service_by_a_turn_and_is_no_backlog_of_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_waits_for_a_stream_that_breaks_is_lost_with_it_and_counted() {
-    let (mut bound, roster) = bind_all(2, |config| config);
-    let (second, [mut at_a, _]) = open(bound.pop().expect("two"), &roster, [A, B]);
-    let (first, [a, _b]) = open(bound.pop().expect("two"), &roster, [A, B]);
-    a.send(1, Lane::Stream, 0, "it stands");
-    at_a.message().await;
-    at_a.node.emulate(EmulateChange::Pause(Duration::from_secs(3600))).expect("it runs");
-    for number in 0..3_000 {
-        a.send(1, Lane::Stream, number, vec![7; 10_000]);
-    }
-    a.counted("host_link_waited", 1_000).await;
+    let [(first, [a, _b]), second] = flooded().await;
     assert!(first.stats().held.link_bytes > 5_000_000);
     a.order(Order::Disconnect(NodeId(1)));
     let wait = async {

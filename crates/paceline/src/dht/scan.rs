@@ -192,8 +192,8 @@ impl Dht {
         Hosts { dht: self.clone(), next: Some(Key::ZERO), seen: HashSet::new() }
     }
 
-    /// The state of any host of the table; `None` if the table has no such host. A host that joins
-    /// or leaves is none of its hosts.
+    /// The state of any host of the table; `None` if the table has no such host, or the host is
+    /// joining or leaving.
     ///
     /// # Errors
     /// If the host could not be found, or did not answer.

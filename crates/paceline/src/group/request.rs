@@ -111,7 +111,7 @@ impl Request {
 impl Drop for Request {
     fn drop(&mut self) {
         if !self.is_answered {
-            // After a stop the caller is told that this member is gone.
+            // After a stop a view without this member ends the request at its caller.
             let _ = self.answer(Answer::Refusal, 0);
         }
     }

@@ -16,8 +16,8 @@ use super::{Group, RequestError};
 /// How long a request to all members may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// What each member answered to a request to all: a reply, or why there is none. `None` of one that
-/// had not answered when the request was over.
+/// The outcome of a request to all at one member: its reply or a failure. `None` if the member had
+/// not answered when the request ended.
 pub type MemberOutcome = Option<Result<Bytes, RequestFailure>>;
 
 /// The outcomes of a request to all members of a view.

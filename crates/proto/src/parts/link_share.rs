@@ -165,8 +165,8 @@ impl<T> LinkShare<T> {
         dropped
     }
 
-    /// Takes the message whose turn it is, of those whose path is open; `None` if none is, or if
-    /// the link's rate permits none yet.
+    /// Takes the next message in turn among those with an open path. `None` if no message has one,
+    /// or the link's rate does not permit one yet.
     pub fn pop(&mut self, now: Instant, is_open: impl Fn(Path) -> bool) -> Option<Waiting<T>> {
         if self.next_at() > now {
             return None;
@@ -217,11 +217,6 @@ impl<T> LinkShare<T> {
         self.discard(|_, of| of == path)
     }
 
-    /// Drops what a service has waiting; returns its bytes.
-    pub fn discard_service(&mut self, service: ServiceNumber) -> usize {
-        self.discard(|whose, _| whose == service)
-    }
-
     /// Drops all datagrams that wait; returns how many there were.
     pub fn discard_datagrams(&mut self) -> usize {
         let queues = self.lines.iter().flat_map(|line| &line.paths);
@@ -240,6 +235,11 @@ impl<T> LinkShare<T> {
     /// Bytes that wait.
     pub fn queued_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// True if the link has a rate.
+    pub fn is_paced(&self) -> bool {
+        self.pacer.is_some()
     }
 
     /// True if nothing waits.
@@ -441,7 +441,7 @@ mod tests {
         // Streams lose nothing here: their bound is the driver's.
         assert_eq!((0..100).map(|n| share.push(waiting(8, stream(1), 1_000, n))).sum::<usize>(), 0);
         assert_eq!(share.queued_bytes(), 900 + 10_000 + 100_000);
-        assert_eq!(share.discard_service(ServiceNumber(7)), 900);
+        assert_eq!(share.discard(|of, _| of == ServiceNumber(7)), 900);
         assert_eq!(share.discard_datagrams(), 10);
         assert_eq!(
             (share.queued_bytes(), share.waiting_bytes(ServiceNumber(8), stream(1))),
@@ -449,7 +449,7 @@ mod tests {
         );
         // However many peers it floods.
         let dropped: usize = (0..100).map(|n| share.push(waiting(9, datagram(n), 1_000, n))).sum();
-        assert_eq!((dropped, share.discard_service(ServiceNumber(9))), (90, 10_000));
+        assert_eq!((dropped, share.discard(|of, _| of == ServiceNumber(9))), (90, 10_000));
         // What was dropped makes room again.
         assert_eq!(
             (0..10).map(|n| share.push(waiting(8, datagram(1), 1_000, n))).sum::<usize>(),

@@ -60,7 +60,7 @@ pub enum Command {
     },
 }
 
-/// What the application is told.
+/// An event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A host asks. The application answers by [`Command::Answer`].

@@ -246,7 +246,7 @@ impl RequestLedger {
         Ok(())
     }
 
-    /// The caller is told how its request ended.
+    /// Notes the event by which a caller learns the outcome of its request.
     fn end(&mut self, caller: Member, ticket: u64, ended: Ended) -> Result<Made, Broken> {
         let Some(made) = self.made.get_mut(&(caller, ticket)) else {
             return Err((Rule::RequestOutcome, format!("{ticket} ended, and was never made")));
