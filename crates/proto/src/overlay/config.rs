@@ -49,7 +49,9 @@ knobs! {
         answer_within / with_answer_within: Duration = Duration::from_secs(3), ABOVE_ZERO..;
         /// Maximum number of requests for a key before it fails, those aside that nodes put off
         /// because they know no route, have too much to do or are not certain. A key fails in any
-        /// case after `attempts` times `answer_within`.
+        /// case after `attempts` times `answer_within`, or the key of a write once a failure near
+        /// it must be settled: `upkeep_every_max`, six times `upkeep_every` and 16 timeouts of
+        /// one node.
         attempts / with_attempts: u8 [times] = 4, 1..=100;
         /// Interval of table upkeep. Without a value never: for filled tables that do not change;
         /// without pings such tables do not even learn which nodes sent a message.
@@ -167,6 +169,27 @@ impl Config {
     /// How long to wait for the answer of one node.
     pub(super) fn patience(&self, rtt: &Rtt<1_000>) -> Duration {
         self.ack_after.unwrap_or_else(|| rtt.timeout(ACK_AFTER_MIN, self.ack_after_max))
+    }
+
+    /// How long neighbours must stay the same to count as the right ones.
+    pub(super) fn settle_after(&self, rtt: &Rtt<1_000>) -> Duration {
+        3 * self.upkeep_every.unwrap_or_default() + 8 * self.patience(rtt)
+    }
+
+    /// For how long others may have a node in their tables after this one missed it first: they
+    /// look after it as rarely as `upkeep_every_max`, and tell their neighbours.
+    pub(super) fn forgotten_after(&self, rtt: &Rtt<1_000>) -> Duration {
+        self.upkeep_every_max + self.settle_after(rtt)
+    }
+
+    /// How long a request goes on while nodes put it off. A write outlives a failure near its key:
+    /// the responsible node accepts none until no neighbour names the failed node any more.
+    pub(super) fn put_off_max(&self, is_write: bool, rtt: &Rtt<1_000>) -> Duration {
+        let attempts = self.answer_within * self.attempts.into();
+        if !is_write || self.upkeep_every.is_none() {
+            return attempts;
+        }
+        attempts.max(self.settle_after(rtt) + self.forgotten_after(rtt))
     }
 
     /// Where nodes lie.

@@ -244,10 +244,10 @@ impl Overlay {
         style: Style,
     ) -> u32 {
         let due_at = cx.now + cx.shared.answer_within;
-        let give_up_at = cx.now + cx.shared.answer_within * cx.shared.attempts.into();
+        let is_write = !items.is_empty();
+        let give_up_at = cx.now + cx.shared.put_off_max(is_write, &self.rtt);
         let state = self.state();
         state.requests.set_first_generation(u32::from((cx.incarnation >> 16) as u16));
-        let is_write = !items.is_empty();
         state.writes += u32::from(is_write);
         let slot = |key| Slot {
             key,

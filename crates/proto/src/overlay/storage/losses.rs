@@ -432,8 +432,7 @@ impl Storage {
         cx: &Cx<'_>,
         routing: &Routing<'_>,
     ) -> impl Iterator<Item = NodeId> {
-        let (now, forgotten_after) =
-            (cx.now, cx.shared.upkeep_every_max + routing.settle_after(cx));
+        let (now, forgotten_after) = (cx.now, routing.forgotten_after(cx));
         let is_reached = move |loss: &Loss| {
             loss.found_at.is_none() && loss.named_at.is_some_and(|at| now < at + forgotten_after)
         };

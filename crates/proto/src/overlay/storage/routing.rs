@@ -104,7 +104,12 @@ impl<'a> Routing<'a> {
 
     /// How long neighbours must stay the same to count as the right ones.
     pub(super) fn settle_after(&self, cx: &Cx<'_>) -> Duration {
-        3 * cx.shared.upkeep_every.unwrap_or_default() + 8 * cx.shared.patience(self.rtt)
+        cx.shared.settle_after(self.rtt)
+    }
+
+    /// For how long others may have a node in their tables after this one missed it first.
+    pub(super) fn forgotten_after(&self, cx: &Cx<'_>) -> Duration {
+        cx.shared.forgotten_after(self.rtt)
     }
 
     /// The least time until other nodes have copies of a failed node's records.

@@ -56,3 +56,22 @@ fn only_keys_that_nodes_put_off_outlive_the_last_attempt() {
     let expected: BTreeMap<Key, Outcome> = [1, 2, 3].map(|byte| (key(byte), failed.clone())).into();
     assert_eq!(net.outcomes(), expected);
 }
+
+#[test]
+fn a_write_goes_on_until_a_failure_near_its_key_is_settled() {
+    let config = config()
+        .with_upkeep_every(Some(Duration::from_secs(2)))
+        .with_ack_after(Some(Duration::from_millis(50)));
+    let mut net = without_a_way(config, &[1, 2]);
+    net.request(0, 1, Operation::Put(vec![put(1, "a")]), Style::Iterative);
+    net.request(0, 2, Operation::Locate(vec![key(2)]), Style::Iterative);
+    let failed = Outcome::Failed(FailReason::NoRoute);
+    // 3 s an attempt, of which there are four.
+    net.wait(Duration::from_secs(16));
+    assert_eq!(net.outcomes(), BTreeMap::from([(key(2), failed.clone())]));
+    // Neighbours look after a node at least each 8 s, and each table settles within 6.4 s: 20.8 s.
+    net.wait(Duration::from_secs(4));
+    assert_eq!(net.outcomes(), BTreeMap::new());
+    net.wait(Duration::from_secs(4));
+    assert_eq!(net.outcomes(), BTreeMap::from([(key(1), failed)]));
+}
