@@ -14,6 +14,7 @@ use paceline_proto::core::{Counters, Protocol};
 use tokio::sync::mpsc;
 
 use crate::counters;
+use crate::departure::Departure;
 
 /// The events of the protocol, in order. Dropping it discards later events.
 ///
@@ -40,6 +41,11 @@ impl<P: Protocol> Events<P> {
         Some(event)
     }
 
+    /// True once the node has stopped or the service has ended. Events may still wait.
+    pub fn is_closed(&self) -> bool {
+        self.events.is_closed()
+    }
+
     /// Waits for an event, then appends up to `limit` of them to `events`. Returns how many; 0
     /// once the node has stopped and all were received.
     pub async fn recv_many(&mut self, events: &mut Vec<P::Event>, limit: usize) -> usize {
@@ -62,6 +68,7 @@ impl<P: Protocol> Drop for Events<P> {
 pub(crate) struct EventSender<P: Protocol> {
     events: mpsc::UnboundedSender<P::Event>,
     waiting: Arc<Waiting>,
+    departure: Arc<Departure>,
 }
 
 /// The driver's view of the queues of all services: whether unread events stop it from reading
@@ -73,11 +80,15 @@ pub(crate) struct EventGate {
     is_holding: bool,
 }
 
-/// A queue whose unread bytes count with those of all queues of the node.
-pub(crate) fn event_queue<P: Protocol>(waiting: &Arc<Waiting>) -> (EventSender<P>, Events<P>) {
+/// The queue of a service, whose unread bytes count with those of all queues of the node.
+pub(crate) fn event_queue<P: Protocol>(
+    waiting: &Arc<Waiting>,
+    departure: &Arc<Departure>,
+) -> (EventSender<P>, Events<P>) {
     let (sender, events) = mpsc::unbounded_channel();
-    let sender = EventSender { events: sender, waiting: Arc::clone(waiting) };
-    (sender, Events { events, waiting: Arc::clone(waiting) })
+    let (waiting, departure) = (Arc::clone(waiting), Arc::clone(departure));
+    let sender = EventSender { events: sender, waiting: Arc::clone(&waiting), departure };
+    (sender, Events { events, waiting })
 }
 
 impl<P: Protocol> EventSender<P> {
@@ -85,6 +96,9 @@ impl<P: Protocol> EventSender<P> {
     pub(crate) fn send_all(&self, events: impl Iterator<Item = P::Event>, counters: &mut Counters) {
         for event in events {
             let bytes = P::event_bytes(&event);
+            if P::is_departure(&event) {
+                self.departure.note_left();
+            }
             // Before it is sent: its receiver takes it off.
             self.waiting.add(bytes);
             if self.events.send(event).is_err() {
@@ -225,7 +239,7 @@ mod tests {
     fn a_driver_is_held_at_the_bound_and_woken_at_half_of_it() {
         let mut gate = EventGate::new(100);
         let (woken, waiting) = (Arc::new(Woken::default()), gate.waiting());
-        let (sender, mut events) = event_queue::<Numbers>(&waiting);
+        let (sender, mut events) = event_queue::<Numbers>(&waiting, &Arc::default());
         gate.set_waker(woken.clone().into());
         let mut counters = Counters::default();
         sender.send_all([30, 0, 30, 39].into_iter(), &mut counters);
@@ -249,7 +263,7 @@ mod tests {
     fn a_queue_that_nobody_will_read_holds_nobody() {
         let mut gate = EventGate::new(100);
         let waiting = gate.waiting();
-        let (sender, events) = event_queue::<Numbers>(&waiting);
+        let (sender, events) = event_queue::<Numbers>(&waiting, &Arc::default());
         let mut counters = Counters::default();
         sender.send_all([70, 70].into_iter(), &mut counters);
         assert!(gate.is_holding(&mut counters));

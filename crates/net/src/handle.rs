@@ -78,8 +78,8 @@ impl<O> NodeEnds<O> {
             return None;
         }
         let (inputs, inputs_out) = mpsc::unbounded_channel();
-        let (sender, events) = event_queue(&self.common.waiting);
         let shared = Arc::new(ServiceShared::default());
+        let (sender, events) = event_queue(&self.common.waiting, &shared.departure);
         let machine = queued(parts, inputs_out, sender);
         let ends = ServiceEnds { number, machine, shared: Arc::clone(&shared) };
         let handle = Handle { inputs, node: self.clone(), number, service: shared, kind };
@@ -187,6 +187,24 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         self.node.stop(|reply| Control::Stop(self.number, reply)).await
     }
 
+    /// Waits until the protocol has left, as it was asked to, or the service has ended. True if it
+    /// has left. The application need not read its events meanwhile.
+    pub async fn departed(&self) -> bool {
+        self.service.departure.departed().await
+    }
+
+    /// A handle that does not keep the service.
+    pub fn downgrade(&self) -> WeakHandle<P, K> {
+        WeakHandle {
+            inputs: self.inputs.downgrade(),
+            controls: self.node.controls.downgrade(),
+            common: Arc::clone(&self.node.common),
+            number: self.number,
+            service: Arc::downgrade(&self.service),
+            kind: self.kind.clone(),
+        }
+    }
+
     /// The counts of the service and of its node at the end of the last turn.
     pub fn stats(&self) -> Stats {
         let mut stats = self.node.stats();
@@ -220,5 +238,29 @@ impl<P: Protocol, K: Kind> Clone for Handle<P, K> {
             service: Arc::clone(&self.service),
             kind: self.kind.clone(),
         }
+    }
+}
+
+/// Leads to a service and does not keep it; made by [`Handle::downgrade`].
+pub struct WeakHandle<P: Protocol, K: Kind> {
+    inputs: mpsc::WeakUnboundedSender<Submitted<P>>,
+    controls: mpsc::WeakUnboundedSender<Control<K::Order>>,
+    common: Arc<Common>,
+    number: ServiceNumber,
+    service: Weak<ServiceShared>,
+    kind: K,
+}
+
+impl<P: Protocol, K: Kind> WeakHandle<P, K> {
+    /// A handle, if another one is there.
+    pub fn upgrade(&self) -> Option<Handle<P, K>> {
+        let (controls, common) = (self.controls.upgrade()?, Arc::clone(&self.common));
+        Some(Handle {
+            inputs: self.inputs.upgrade()?,
+            node: NodeEnds { controls, common },
+            number: self.number,
+            service: self.service.upgrade()?,
+            kind: self.kind.clone(),
+        })
     }
 }

@@ -21,7 +21,7 @@ use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError};
 use crate::events::Events;
-use crate::handle::{Handle, Kind, NodeEnds};
+use crate::handle::{Handle, Kind, NodeEnds, WeakHandle};
 use crate::nonces::Nonces;
 use crate::record::{ClusterTag, ServiceNumber, Session};
 use crate::roster::Roster;
@@ -230,6 +230,9 @@ impl Endpoint {
 /// A handle to a service of a running node. Clones lead to the same service; it ends when the last
 /// one is dropped. With it a node that was started for this service flushes its streams and stops.
 pub type Node<P> = Handle<P, Member>;
+
+/// Leads to a service of a running node and does not keep it; made by [`Node::downgrade`].
+pub type WeakNode<P> = WeakHandle<P, Member>;
 
 /// The kind of a node that is a member of a cluster, and its constant properties.
 #[derive(Clone, Debug)]

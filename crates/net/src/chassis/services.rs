@@ -8,6 +8,7 @@ use paceline_proto::host::{self, ServicePlace};
 
 use crate::admission::Admission;
 use crate::chassis::machine::QueuedMachine;
+use crate::departure::Departure;
 
 /// The place of a node's first service.
 pub(crate) const FIRST: ServicePlace = host::Services::<()>::FIRST;
@@ -18,6 +19,7 @@ pub(crate) struct ServiceShared {
     pub(crate) admission: Admission,
     // What the protocol has counted, at the end of the last turn that called it.
     counters: Mutex<Counters>,
+    pub(crate) departure: Arc<Departure>,
 }
 
 impl ServiceShared {
@@ -157,5 +159,6 @@ impl Drop for Service {
         // Submitters that wait for admission wake, and find the inputs closed.
         self.machine = None;
         self.shared.admission.set_limit(u64::MAX);
+        self.shared.departure.note_ended();
     }
 }

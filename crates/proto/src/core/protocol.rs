@@ -94,6 +94,12 @@ pub trait Protocol: Sized {
     fn event_bytes(_event: &Self::Event) -> usize {
         size_of::<Self::Event>()
     }
+
+    /// True for the event by which a node reports that it has left, as it was asked to. A driver on
+    /// sockets wakes the callers that wait for it, whether or not the application reads its events.
+    fn is_departure(_event: &Self::Event) -> bool {
+        false
+    }
 }
 
 /// The driver's side of [`Context::backlog_bytes`].

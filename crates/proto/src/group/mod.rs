@@ -671,6 +671,10 @@ impl Protocol for Group {
     fn event_bytes(event: &Event) -> usize {
         event.bytes()
     }
+
+    fn is_departure(event: &Event) -> bool {
+        matches!(event, Event::Left)
+    }
 }
 
 #[cfg(test)]

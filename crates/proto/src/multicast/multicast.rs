@@ -168,6 +168,10 @@ impl Protocol for Multicast {
             Event::Slingshot(event) => Slingshot::event_bytes(event),
         }
     }
+
+    fn is_departure(event: &Event) -> bool {
+        matches!(event, Event::Group(group::Event::Left))
+    }
 }
 
 /// Bytes that may wait to be handled.

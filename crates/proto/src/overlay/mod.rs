@@ -778,6 +778,10 @@ impl Protocol for Overlay {
         };
         size_of::<Event>() + more
     }
+
+    fn is_departure(event: &Event) -> bool {
+        matches!(event, Event::Left)
+    }
 }
 
 #[cfg(test)]
