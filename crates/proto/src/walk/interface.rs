@@ -74,6 +74,52 @@ pub struct Job {
 }
 
 impl Job {
+    /// One uniform walk of this length from each of these sources, which brings home its vertices.
+    /// The seed is 0.
+    pub fn new(length: Length, sources: Sources) -> Job {
+        Job {
+            id: JobId(0),
+            seed: 0,
+            kind: Kind::Uniform,
+            length,
+            sources,
+            walks: 1,
+            first: 0,
+            trail: Trail::default(),
+            in_flight_max: usize::MAX,
+        }
+    }
+
+    /// Seed of its walks: same seed, same paths. Default 0.
+    pub fn with_seed(self, seed: u64) -> Job {
+        Job { seed, ..self }
+    }
+
+    /// How walks choose edges. Default uniformly.
+    pub fn with_kind(self, kind: Kind) -> Job {
+        Job { kind, ..self }
+    }
+
+    /// Walks from each source. Default 1.
+    pub fn with_walks(self, walks: u32) -> Job {
+        Job { walks, ..self }
+    }
+
+    /// The number of the first walk that is wanted: those before it were done earlier. Default 0.
+    pub fn with_first(self, first: u64) -> Job {
+        Job { first, ..self }
+    }
+
+    /// What of their way walks bring home. Default their vertices.
+    pub fn with_trail(self, trail: Trail) -> Job {
+        Job { trail, ..self }
+    }
+
+    /// The most walks of it under way. Default what the client's configuration says.
+    pub fn with_in_flight_max(self, walks: usize) -> Job {
+        Job { in_flight_max: walks, ..self }
+    }
+
     /// One more than the number of its last walk.
     pub fn walks_in_all(&self) -> u64 {
         self.sources.len() as u64 * u64::from(self.walks)
