@@ -11,17 +11,18 @@
 
 use std::error::Error;
 
-use paceline::{Event, Events, Group, Host};
+use paceline::prelude::*;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Opens the room at this address, or joins it through a peer.
 async fn enter(bind: &str, peer: Option<&str>) -> Result<(Group, Events)> {
-    let room = Host::builder("chat").bind(bind.parse()?).start()?.group("lobby");
+    let host = Host::builder("chat").bind(bind.parse()?).peers(peer).start().await?;
+    let room = host.group("lobby");
     Ok(match peer {
         None => room.bootstrap().await?,
-        Some(peer) => room.join([peer]).await?,
+        Some(_) => room.join().await?,
     })
 }
 
@@ -31,7 +32,7 @@ async fn say(group: Group) -> Result<()> {
     while let Some(line) = lines.next_line().await? {
         group.broadcast(line).await?;
     }
-    Ok(group.leave()?)
+    Ok(group.leave().await?)
 }
 
 async fn talk(bind: &str, peer: Option<&str>) -> Result<()> {
@@ -52,7 +53,8 @@ async fn talk(bind: &str, peer: Option<&str>) -> Result<()> {
                     println!("{}: {}", message.origin, String::from_utf8_lossy(&message.payload));
                 }
                 Some(Event::View(view)) => println!("-- {} in the room", view.len()),
-                Some(Event::Left) | None => return Ok(()),
+                // It has left.
+                None => return Ok(()),
                 Some(other) => println!("-- {other:?}"),
             },
         }
@@ -68,8 +70,7 @@ async fn rehearse() -> Result<()> {
     host.broadcast("welcome").await?;
     assert_eq!(late_hears.delivery().await.expect("it is in the room").payload, "welcome");
     assert_eq!(host_hears.delivery().await.expect("its own").payload, "welcome");
-    late.leave()?;
-    while late_hears.recv().await != Some(Event::Left) {}
+    late.leave().await?;
     let is_two = |event: &Event| matches!(event, Event::View(view) if view.len() == 2);
     while !is_two(&host_hears.recv().await.expect("the host runs")) {}
     assert_eq!(host.members(), [host.id(), guest.id()]);

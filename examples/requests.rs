@@ -6,7 +6,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use paceline::{Event, Events, Group, Host, Quorum, RequestFailure};
+use paceline::prelude::*;
+use paceline::{Quorum, RequestFailure};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -38,10 +39,10 @@ async fn view_of(group: &Group, members: usize) {
 async fn main() -> Result<()> {
     let (mut hosts, mut groups, mut first) = (Vec::new(), Vec::new(), None::<String>);
     for _ in 0..5 {
-        let host = Host::builder("shop").start()?;
+        let host = Host::builder("shop").peers(&first).start().await?;
         let (group, events) = match &first {
             None => host.group("orders").bootstrap().await?,
-            Some(peer) => host.group("orders").join([peer]).await?,
+            Some(_) => host.group("orders").join().await?,
         };
         first.get_or_insert(host.address().to_string());
         // Replies come with the events, so a task reads them all the time.
@@ -68,7 +69,7 @@ async fn main() -> Result<()> {
     let waiting = group.request(member, "wait").within(Duration::from_secs(60));
     let waiting = tokio::spawn(async move { waiting.await });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    hosts.remove(3).stop().await;
+    hosts.remove(3).abort().await;
     assert_eq!(waiting.await?, Err(RequestFailure::Departed.into()));
     view_of(group, 4).await;
     let replies = group.request_all("and now?", Quorum::All).await?;

@@ -1,15 +1,12 @@
 //! Five hosts, each of which runs a group, a multicast, a table and walks on its one port. One of
-//! them is killed, and all four services go on at the others.
+//! them is killed, and all four services go on at the others; then the others stop in order.
 //!
 //! `cargo run --release -p paceline --example shop`
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
-use paceline::proto::walk::{Graph, Job, JobId, Kind, Length, Sources, Trail};
-use paceline::walks::{SharedGraph, WalkServer};
-use paceline::{Dht, Events, Group, Host, KeyError, multicast};
+use paceline::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -17,27 +14,26 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 struct Branch {
     host: Host,
     orders: (Group, Events),
-    prices: (multicast::Multicast, multicast::Events),
+    prices: (Multicast, multicast::Events),
     stock: Dht,
     visits: Option<WalkServer>,
 }
 
-/// Founds a service, or joins it at a peer.
-macro_rules! enter {
-    ($service:expr, $peer:expr) => {
-        match &$peer {
-            None => $service.bootstrap().await?,
-            Some(peer) => $service.join([peer]).await?,
-        }
-    };
+/// The first host creates a service, the others join it.
+async fn enter<S: Joins>(
+    service: ServiceBuilder<S>,
+    is_first: bool,
+) -> std::result::Result<S::Joined, JoinError> {
+    if is_first { service.bootstrap().await } else { service.join().await }
 }
 
-async fn open(peer: Option<String>, is_last: bool) -> Result<Branch> {
-    let host = Host::builder("shop").start()?;
+async fn open(peer: &Option<String>, is_last: bool) -> Result<Branch> {
+    let host = Host::builder("shop").peers(peer).start().await?;
+    let is_first = peer.is_none();
     Ok(Branch {
-        orders: enter!(host.group("orders"), peer),
-        prices: enter!(host.multicast("prices"), peer),
-        stock: enter!(host.dht("stock"), peer),
+        orders: enter(host.group("orders"), is_first).await?,
+        prices: enter(host.multicast("prices"), is_first).await?,
+        stock: enter(host.dht("stock"), is_first).await?,
         visits: if is_last { None } else { Some(host.walks("visits").serve().await?) },
         host,
     })
@@ -70,15 +66,12 @@ async fn trade(shop: &mut [Branch], day: &str) -> Result<()> {
 async fn walk(shop: &[Branch]) -> Result<u64> {
     let servers: Vec<&WalkServer> = shop.iter().filter_map(|it| it.visits.as_ref()).collect();
     let names = servers.iter().map(|server| server.local_addr().to_string());
-    let client = shop.last().ok_or("no host")?.host.walks("visits").connect(names).await?;
+    let visits = shop.last().ok_or("no host")?.host.walks("visits");
+    let client = visits.peers(names).connect().await?;
     let ring = Graph::from_edges(90, (0..90).map(|vertex| (vertex, (vertex + 1) % 90)))?;
     let owners = (0..90).map(|vertex| vertex % servers.len() as u16).collect();
-    let graph = SharedGraph { graph: Arc::new(ring), weights: None, owners };
-    client.replace_graph(&graph, Duration::from_secs(60)).await?;
-    let (kind, length, trail) = (Kind::Uniform, Length::Steps(20), Trail::Vertices);
-    let (id, sources, in_flight_max) = (JobId(0), Sources::Range(0..90), usize::MAX);
-    let job = Job { id, seed: 1, kind, length, sources, walks: 1, trail, first: 0, in_flight_max };
-    let mut walking = client.run(job)?;
+    client.replace_graph(&SharedGraph::new(ring, owners), Duration::from_secs(60)).await?;
+    let mut walking = client.run(Job::new(Length::Steps(20), Sources::Range(0..90)))?;
     while walking.next().await?.is_some() {}
     client.stop().await;
     Ok(walking.report().ok_or("the walks have not ended")?.0.finished)
@@ -86,12 +79,17 @@ async fn walk(shop: &[Branch]) -> Result<u64> {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut shop = vec![open(None, false).await?];
-    let first = shop[0].host.address().to_string();
+    let mut shop = vec![open(&None, false).await?];
+    let first = Some(shop[0].host.address().to_string());
     for number in 1..5 {
-        shop.push(open(Some(first.clone()), number == 4).await?);
+        shop.push(open(&first, number == 4).await?);
     }
     trade(&mut shop, "monday").await?;
-    shop.remove(3).host.stop().await;
-    trade(&mut shop, "tuesday").await
+    shop.remove(3).host.abort().await;
+    trade(&mut shop, "tuesday").await?;
+    for branch in shop {
+        let stopped = branch.host.stop().await;
+        assert!(stopped.is_orderly(), "{stopped:?}");
+    }
+    Ok(())
 }

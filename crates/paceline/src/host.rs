@@ -1,5 +1,7 @@
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use paceline_net::{
     BindError, Bound, Endpoint, Exposure, Multicast, NodeConfig, Roster, StartError, Stats,
@@ -10,20 +12,29 @@ use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 use thiserror::Error;
 
+use crate::builder::ServiceBuilder;
 use crate::dht::DhtBuilder;
 use crate::group::GroupBuilder;
-use crate::lock;
+use crate::leaving::LEAVE_WITHIN;
 use crate::multicast::MulticastBuilder;
-use crate::peers::Resolver;
+use crate::peers::{self, PeerError, PeerSource, Resolver};
 use crate::status::Registry;
 use crate::walks::WalksBuilder;
 
-/// Why a host cannot start.
+/// Why a host cannot start. No port is left open.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum HostError {
     /// The sockets could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The host was bound and could not run: there is no tokio runtime, or the operating system
+    /// refused something.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A peer has none of the forms.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// A knob of the failure detector is out of range.
     #[error(transparent)]
     Detector(#[from] ConfigError),
@@ -66,6 +77,8 @@ pub struct HostBuilder {
     exposure: Exposure,
     detector: detector::Config,
     resolver: Resolver,
+    peers: Vec<String>,
+    stop_within: Duration,
 }
 
 impl HostBuilder {
@@ -79,6 +92,14 @@ impl HostBuilder {
     /// address translation, or when it listens everywhere.
     pub fn advertise(mut self, address: SocketAddr) -> HostBuilder {
         self.advertise = Some(address);
+        self
+    }
+
+    /// Hosts that the services of this one ask to join them, each in a form of [`PeerSource`],
+    /// unless a service names others ([`ServiceBuilder::peers`](crate::ServiceBuilder::peers)).
+    /// Replaces those of an earlier call. Default none.
+    pub fn peers(mut self, peers: impl IntoIterator<Item = impl AsRef<str>>) -> HostBuilder {
+        self.peers = peers.into_iter().map(|peer| peer.as_ref().to_owned()).collect();
         self
     }
 
@@ -158,6 +179,12 @@ impl HostBuilder {
         self
     }
 
+    /// How long [`Host::stop`] waits for services to leave. Default 15 s.
+    pub fn stop_within(mut self, time: Duration) -> HostBuilder {
+        self.stop_within = time;
+        self
+    }
+
     /// Allows addresses beyond loopback although nothing is encrypted or authenticated: any host
     /// that reaches the port can read and forge messages.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
@@ -165,12 +192,13 @@ impl HostBuilder {
         self
     }
 
-    /// Binds the sockets.
+    /// Binds the ports and starts the host: it answers other hosts from now on.
     ///
     /// # Errors
-    /// If the address cannot be bound, others could not reach it, or a knob of the failure detector
-    /// is out of range.
-    pub fn start(self) -> Result<Host, HostError> {
+    /// If the address cannot be bound, others could not reach it, a peer has none of the forms, a
+    /// knob of the failure detector is out of range, or there is no tokio runtime.
+    pub async fn start(self) -> Result<Host, HostError> {
+        let peers = peers::parse(&self.peers).map_err(PeerError::from)?;
         let reached_at = self.advertise.unwrap_or(self.bind);
         let id = match self.id {
             Id::Given(id) => id,
@@ -206,10 +234,19 @@ impl HostBuilder {
             return Err(HostError::Unreachable { address });
         }
         let datagram_message_bytes_max = bound.datagram_message_bytes_max();
-        let state = Arc::new(Mutex::new(State::Bound(Box::new(bound))));
-        let resolver = self.resolver;
-        let registry = Registry::default();
-        Ok(Host { state, id, address, datagram_message_bytes_max, resolver, registry })
+        let roster = Roster::new([(id, address)]).expect("one node is not named twice");
+        let shared = Shared {
+            endpoint: bound.open(roster)?,
+            is_stopping: AtomicBool::new(false),
+            id,
+            address,
+            datagram_message_bytes_max,
+            resolver: self.resolver,
+            peers,
+            stop_within: self.stop_within,
+            registry: Registry::default(),
+        };
+        Ok(Host { shared: Arc::new(shared) })
     }
 }
 
@@ -221,23 +258,25 @@ fn short_id(bits: u64) -> NodeId {
 /// are the same host.
 ///
 /// Services of one kind and name on several hosts are one service; a host runs one of each kind and
-/// name. The host stops once all its handles and those of its services are dropped.
+/// name. [`Host::stop`] leaves all of them and ends the host, [`Host::abort`] ends it without
+/// leaving. It also ends so once all its handles and those of its services are dropped.
 #[derive(Clone, Debug)]
 pub struct Host {
-    state: Arc<Mutex<State>>,
-    pub(crate) id: NodeId,
-    pub(crate) address: SocketAddr,
-    pub(crate) datagram_message_bytes_max: usize,
-    pub(crate) resolver: Resolver,
-    pub(crate) registry: Registry,
+    shared: Arc<Shared>,
 }
 
-/// Whether a host has begun to run: with its first service, inside a runtime.
 #[derive(Debug)]
-enum State {
-    Bound(Box<Bound>),
-    Running(Endpoint),
-    Stopped,
+struct Shared {
+    endpoint: Endpoint,
+    /// True once no further service may start.
+    is_stopping: AtomicBool,
+    id: NodeId,
+    address: SocketAddr,
+    datagram_message_bytes_max: usize,
+    resolver: Resolver,
+    peers: Vec<PeerSource>,
+    stop_within: Duration,
+    registry: Registry,
 }
 
 impl Host {
@@ -257,77 +296,92 @@ impl Host {
             exposure: Exposure::default(),
             detector: detector::Config::new(),
             resolver: Resolver::default(),
+            peers: Vec::new(),
+            stop_within: LEAVE_WITHIN,
         }
     }
 
     /// The host's id.
     pub fn id(&self) -> NodeId {
-        self.id
+        self.shared.id
     }
 
-    /// Where others reach the host.
+    /// Where others reach the host: the address that it listens on, unless
+    /// [`advertise`](HostBuilder::advertise) names another.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.shared.address
     }
 
-    /// The running node, started if it is not.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, StartError> {
-        let mut state = lock(&self.state);
-        let bound = match std::mem::replace(&mut *state, State::Stopped) {
-            State::Bound(bound) => bound,
-            State::Running(endpoint) => {
-                *state = State::Running(endpoint.clone());
-                return Ok(endpoint);
-            }
-            State::Stopped => return Err(StartError::Closed),
-        };
-        if tokio::runtime::Handle::try_current().is_err() {
-            *state = State::Bound(bound);
-            return Err(StartError::NoRuntime);
-        }
-        let own = [(self.id, self.address)];
-        let roster = Roster::new(own).expect("one node is not named twice");
-        let endpoint = bound.open(roster)?;
-        *state = State::Running(endpoint.clone());
-        Ok(endpoint)
+    /// The address that the host listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.endpoint.local_addr()
     }
 
-    /// What the host has counted until now, without the counts of its services' protocols. Nothing
-    /// before its first service starts and after the host has stopped.
+    /// What the host has counted until now, without the counts of its services' protocols.
     pub fn stats(&self) -> Stats {
-        match &*lock(&self.state) {
-            State::Running(endpoint) => endpoint.stats(),
-            State::Bound(_) | State::Stopped => Stats::default(),
-        }
-    }
-
-    /// Ends all services without leaving them, sends what is queued, for a bounded time, and closes
-    /// the ports. To other members of a group it looks like a crash, unless it has left before.
-    pub async fn stop(&self) {
-        let before = std::mem::replace(&mut *lock(&self.state), State::Stopped);
-        if let State::Running(endpoint) = before {
-            endpoint.stop().await;
-        }
+        self.shared.endpoint.stats()
     }
 
     /// Configures the group of this name, to create it or join it. Members of a group of another
     /// name refuse each other.
     pub fn group(&self, name: impl AsRef<str>) -> GroupBuilder {
-        GroupBuilder::new(self.clone(), name.as_ref())
+        ServiceBuilder::new(self.clone(), name.as_ref(), Default::default())
     }
 
     /// Configures the group of this name whose members multicast in time, to create it or join it.
     pub fn multicast(&self, name: impl AsRef<str>) -> MulticastBuilder {
-        MulticastBuilder::new(self.clone(), name.as_ref())
+        ServiceBuilder::new(self.clone(), name.as_ref(), Default::default())
     }
 
     /// Configures the distributed hash table of this name, to create it, join it or visit it.
     pub fn dht(&self, name: impl AsRef<str>) -> DhtBuilder {
-        DhtBuilder::new(self.clone(), name.as_ref())
+        ServiceBuilder::new(self.clone(), name.as_ref(), Default::default())
     }
 
     /// Configures random walks over the graph of the servers of this name, as a server or a client.
     pub fn walks(&self, name: impl AsRef<str>) -> WalksBuilder {
-        WalksBuilder::new(self.clone(), name.as_ref())
+        ServiceBuilder::new(self.clone(), name.as_ref(), Default::default())
+    }
+
+    /// The running node.
+    ///
+    /// # Errors
+    /// If the host stops or has stopped.
+    pub(crate) fn endpoint(&self) -> Result<&Endpoint, StartError> {
+        match self.shared.is_stopping.load(Ordering::Acquire) {
+            true => Err(StartError::Closed),
+            false => Ok(&self.shared.endpoint),
+        }
+    }
+
+    /// Lets no further service start.
+    pub(crate) fn refuse_services(&self) {
+        self.shared.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Ends all services and closes the ports. Returns the bytes that were not sent.
+    pub(crate) async fn close(&self) -> usize {
+        self.shared.endpoint.stop().await.abandoned_bytes
+    }
+
+    pub(crate) fn datagram_message_bytes_max(&self) -> usize {
+        self.shared.datagram_message_bytes_max
+    }
+
+    pub(crate) fn resolver(&self) -> Resolver {
+        self.shared.resolver
+    }
+
+    /// The peers of services that name no others.
+    pub(crate) fn peers(&self) -> &[PeerSource] {
+        &self.shared.peers
+    }
+
+    pub(crate) fn stop_within(&self) -> Duration {
+        self.shared.stop_within
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.shared.registry
     }
 }

@@ -7,29 +7,40 @@ use paceline_proto::core::ConfigError;
 use paceline_proto::group::Refusal;
 use thiserror::Error;
 
+use crate::DiskError;
 use crate::peers::PeerError;
 
-/// Why a node did not become a member.
+/// Why a host did not enter a service, of any kind. It runs nothing of the service afterwards, and
+/// may try again.
+///
+/// - The caller is at fault: `Config`, `NoPeer`, `Peer`, `OtherExpect`, `DurableClient`, `Servers`,
+///   `ServerTwice`.
+/// - The peers are, or the path to them: `Unanswered`, `TooFewHosts`, `Refused`.
+/// - This host is: `Start`, `ClockBehind`, `Disk`, `Closed`.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum JoinError {
     /// A knob is out of range.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The node could not start.
+    /// The service could not start: the host runs one of this kind and name, or has stopped.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// No peer was given.
-    #[error("no peer: name a member, or create the group with `bootstrap`")]
+    /// No peer was given, neither to the service nor to its host.
+    #[error("no peer: name a member, or create the service with `bootstrap`")]
     NoPeer,
     /// A peer has none of the forms, or its name is not known.
     #[error(transparent)]
     Peer(#[from] PeerError),
-    /// No member answered in time.
+    /// No member answered in time. A member may still know this host as one that wants to join, and
+    /// forgets it after some seconds.
     #[error(
-        "no member of the group answered at {peers} within {within:?}: is one running there, with \
-         the same cluster and group name?"
+        "no member of `{service}` answered at {peers} within {within:?}: is one running there, \
+         with the same cluster, kind and name?"
     )]
     Unanswered {
+        /// The kind of the service, as in the status of a host, and its name: `dht/chord stock`.
+        service: String,
         /// The peers.
         peers: String,
         /// How long was waited.
@@ -57,7 +68,7 @@ pub enum JoinError {
         /// Number of hosts that create the group.
         expect: u32,
     },
-    /// A member refused.
+    /// A member refused, or another host that runs has the same id.
     #[error("refused: {refusal}")]
     Refused {
         /// Why.
@@ -69,8 +80,26 @@ pub enum JoinError {
          that of the machine where the id was used; correct the clock or use another id"
     )]
     ClockBehind,
-    /// The host has stopped.
-    #[error("the host has stopped")]
+    /// The file of a durable host of a table cannot be used.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A client of a table holds nothing.
+    #[error("a client stores no records and needs no file: leave out `durable`, or join the table")]
+    DurableClient,
+    /// No servers of walks were given, or too many.
+    #[error("{servers} servers, expected 1 to 64")]
+    Servers {
+        /// How many.
+        servers: usize,
+    },
+    /// Two names resolve to the same server of walks.
+    #[error("{server} is named twice")]
+    ServerTwice {
+        /// The server, as it was named.
+        server: String,
+    },
+    /// The service or its host was stopped meanwhile.
+    #[error("the service or its host has stopped")]
     Closed,
 }
 

@@ -12,63 +12,79 @@ use paceline_proto::group::{Expect, Gather};
 
 use crate::Host;
 use crate::join_error::JoinError;
+use crate::leaving::LEAVE_WITHIN;
 use crate::member::MemberHandle;
-use crate::peers::{PeerError, Peers};
+use crate::peers::{self, PeerError, PeerSource, Peers};
 use crate::reader::{Reader, Report};
 use crate::status::Registry;
 
-/// How a member of a group begins.
-pub(crate) enum Beginning {
-    /// It is the first member.
+/// How a service begins on a host.
+pub enum Beginning {
+    /// The host creates it.
     Alone,
     /// It asks members.
     With(Peers),
-    /// It asks members, and if there are none it creates the group with other hosts.
+    /// It asks members, and if there are none it creates the service with other hosts.
     Expecting(Expect, Peers),
 }
 
-/// What the builder of every service has: the host, the service's name, and how long entering it
-/// may take.
+/// What is configured alike of every service.
 #[derive(Debug)]
-pub(crate) struct Joining {
+pub struct Joining {
     host: Host,
     name: String,
+    /// Replaces the host's peers.
+    pub(crate) peers: Option<Vec<String>>,
+    /// How long entering the service may take.
     pub(crate) within: Duration,
+    /// How long leaving it may take.
+    pub(crate) leave_within: Option<Duration>,
     /// The service's weight on the host's link.
     pub(crate) weight: u32,
 }
 
 impl Joining {
     pub(crate) fn new(host: Host, name: &str) -> Joining {
-        Joining { host, name: name.to_owned(), within: Duration::from_secs(10), weight: 1 }
+        let (name, within) = (name.to_owned(), Duration::from_secs(10));
+        Joining { host, name, peers: None, within, leave_within: None, weight: 1 }
     }
 
     /// The services of the host, and this one's name.
     pub(crate) fn registered(&self) -> (Registry, String) {
-        (self.host.registry.clone(), self.name.clone())
+        (self.host.registry().clone(), self.name.clone())
     }
 
     pub(crate) fn id(&self) -> NodeId {
-        self.host.id
+        self.host.id()
     }
 
     /// Where others reach the host, as protocols pass it on.
     pub(crate) fn address(&self) -> Bytes {
-        Bytes::from(self.host.address.to_string())
+        Bytes::from(self.host.address().to_string())
     }
 
-    /// Parses the peers and asks each source once. Fails with `no_peer` if no peer is given.
-    pub(crate) async fn resolve<E: From<PeerError>>(
-        &self,
-        peers: impl IntoIterator<Item = impl AsRef<str>>,
-        no_peer: E,
-    ) -> Result<Peers, E> {
-        Peers::resolve(peers, self.host.resolver, no_peer).await
+    /// The forms of the service's peers.
+    ///
+    /// # Errors
+    /// If one is none.
+    pub(crate) fn forms(&self) -> Result<Vec<PeerSource>, PeerError> {
+        match &self.peers {
+            Some(forms) => Ok(peers::parse(forms)?),
+            None => Ok(self.host.peers().to_vec()),
+        }
+    }
+
+    /// Asks each source of peers once.
+    ///
+    /// # Errors
+    /// If no peer is given, or a peer cannot be used.
+    pub(crate) async fn resolve(&self) -> Result<Peers, JoinError> {
+        Peers::resolve(self.forms()?, self.host.resolver(), JoinError::NoPeer).await
     }
 
     /// The longest message, bytes, that a datagram carries.
     pub(crate) fn datagram_message_bytes_max(&self) -> usize {
-        self.host.datagram_message_bytes_max
+        self.host.datagram_message_bytes_max()
     }
 
     /// Starts the node. `kind` separates services of one name: hosts of another kind refuse it.
@@ -81,7 +97,7 @@ impl Joining {
         let number = ServiceNumber::of(kind, &self.name);
         let (node, events) = self.host.endpoint()?.start(number, protocol, Arc::new(shared))?;
         node.set_weight(self.weight).map_err(|Closed| StartError::Closed)?;
-        self.host.registry.add(kind, &self.name, node.observer());
+        self.host.registry().add(kind, &self.name, node.observer());
         Ok((node, events))
     }
 
@@ -100,10 +116,11 @@ impl Joining {
         R: Report<Protocol = P>,
     {
         let (within, id, address) = (self.within, self.id(), self.address());
+        let leave_within = self.leave_within.unwrap_or(LEAVE_WITHIN);
         let (registry, name) = self.registered();
         let (node, events) = self.start(kind, protocol, shared)?;
-        let member = MemberHandle::new(node, id);
-        registry.describe_by(kind, &name, member.watched());
+        let member = MemberHandle::new(node, id, leave_within);
+        registry.attach(kind, &name, member.registered());
         let node = member.node();
         let mut reader = Reader::new(events, member.standing().clone(), report(node.clone()));
         let (command, mut peers, expect) = match beginning {
@@ -121,7 +138,8 @@ impl Joining {
         };
         node.command(command)?;
         node.seek(peers.addresses())?;
-        reader.first_view(node, within, &mut peers, expect).await?;
+        let service = format!("{kind} {name}");
+        reader.first_view(node, (service, within), &mut peers, expect).await?;
         Ok((member, reader))
     }
 }

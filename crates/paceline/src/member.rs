@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-use paceline_net::{Closed, Hosted, Node, Stats};
+use paceline_net::{Hosted, Node, Stats, WeakNode};
 use paceline_proto::core::{MembershipCommand, NodeId, View};
 use paceline_proto::group::Event;
 
+use crate::leaving::{LeaveError, Leaving, leave};
 use crate::lock;
-use crate::status::{self, Describe, Described, Describing};
+use crate::status::{self, Attached, Described, Describing};
 
 /// What [`Group`](crate::Group) and [`Multicast`](crate::Multicast) have in common: a member's
 /// handle to its node and its view. Clones lead to the same member.
@@ -16,18 +18,19 @@ pub struct MemberHandle<P: Hosted> {
     node: Node<P>,
     id: NodeId,
     standing: Arc<Standing>,
+    leave_within: Duration,
 }
 
 impl<P: Hosted> Clone for MemberHandle<P> {
     fn clone(&self) -> Self {
         let (node, standing) = (self.node.clone(), self.standing.clone());
-        MemberHandle { node, id: self.id, standing }
+        MemberHandle { node, id: self.id, standing, leave_within: self.leave_within }
     }
 }
 
 impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
-    pub(crate) fn new(node: Node<P>, id: NodeId) -> MemberHandle<P> {
-        MemberHandle { node, id, standing: Arc::default() }
+    pub(crate) fn new(node: Node<P>, id: NodeId, leave_within: Duration) -> MemberHandle<P> {
+        MemberHandle { node, id, standing: Arc::default(), leave_within }
     }
 
     /// This member's id.
@@ -35,7 +38,7 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         self.id
     }
 
-    /// Where the member listens.
+    /// The address that the host listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.node.local_addr()
     }
@@ -50,12 +53,16 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         self.view().map_or(Vec::new(), |view| view.members().iter().map(|m| m.node).collect())
     }
 
-    /// Leaves the group, after accepted messages have reached the others. An event `Left` follows.
+    /// Leaves the group once accepted messages have reached the others, then ends this member. The
+    /// last event is `Left`. The application should read the events meanwhile: messages that wait
+    /// for this member to read are part of what must reach the others.
     ///
     /// # Errors
-    /// If the host has stopped.
-    pub fn leave(&self) -> Result<(), Closed> {
-        self.node.command(MembershipCommand::Leave.into())
+    /// If the others do not let it go in time
+    /// ([`ServiceBuilder::leave_within`](crate::ServiceBuilder::leave_within)), or it has ended
+    /// already. The member has ended in any case. Dropping the future does not revoke the leave.
+    pub async fn leave(&self) -> Result<(), LeaveError> {
+        leave(&self.node, self.leave_within).await
     }
 
     /// What the node counted.
@@ -80,9 +87,10 @@ impl<P: Hosted<Command: From<MembershipCommand>>> MemberHandle<P> {
         &self.standing
     }
 
-    /// What describes the member, without keeping it.
-    pub(crate) fn watched(&self) -> Arc<dyn Describe> {
-        Arc::new(Watched(Arc::downgrade(&self.standing)))
+    /// What the host knows of the member, without keeping it.
+    pub(crate) fn registered(&self) -> Arc<dyn Attached> {
+        let (standing, node) = (Arc::downgrade(&self.standing), self.node.downgrade());
+        Arc::new(Registered { standing, node, leave_within: self.leave_within })
     }
 }
 
@@ -131,12 +139,23 @@ impl Standing {
     }
 }
 
-/// The standing of a member, for the status of its host.
-struct Watched(Weak<Standing>);
+/// A member, as its host knows it.
+struct Registered<P: Hosted> {
+    standing: Weak<Standing>,
+    node: WeakNode<P>,
+    leave_within: Duration,
+}
 
-impl Describe for Watched {
+impl<P: Hosted<Command: From<MembershipCommand>>> Attached for Registered<P> {
     fn describe(&self) -> Describing<'_> {
-        Box::pin(std::future::ready(self.0.upgrade().map(|standing| standing.describe())))
+        Box::pin(std::future::ready(self.standing.upgrade().map(|standing| standing.describe())))
+    }
+
+    fn leave(&self) -> Leaving<'_> {
+        Box::pin(async {
+            let node = self.node.upgrade().ok_or(LeaveError::Closed)?;
+            leave(&node, self.leave_within).await
+        })
     }
 }
 

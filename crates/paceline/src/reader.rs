@@ -7,6 +7,7 @@ use paceline_net::{Events, Hosted, Node};
 use paceline_proto::core::Protocol;
 use paceline_proto::group::counters::FOUNDING_OTHER_EXPECT;
 use paceline_proto::group::{self, Expect, Refusal};
+use thiserror::Error;
 
 use crate::join_error::JoinError;
 use crate::member::Standing;
@@ -30,6 +31,18 @@ pub(crate) trait Report {
     fn close(&mut self) {}
 }
 
+/// Why there is no event now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TryRecvError {
+    /// There is none at present.
+    #[error("no event at present")]
+    Empty,
+    /// The service has ended, and all its events were received: none follows.
+    #[error("the service or its host has stopped")]
+    Closed,
+}
+
 /// The events of a member, in order.
 pub(crate) struct Reader<R: Report> {
     events: Events<R::Protocol>,
@@ -48,10 +61,10 @@ impl<R: Report> Reader<R> {
         Reader { events, standing, report, first: None }
     }
 
-    /// The next event; `None` once the host has stopped and all were received.
+    /// The next event; `None` once the service has ended and all were received.
     pub(crate) async fn recv(&mut self) -> Option<R::Event> {
         loop {
-            if let Some(event) = self.try_recv() {
+            if let Some(event) = self.ready() {
                 return Some(event);
             }
             let Some(event) = self.events.recv().await else {
@@ -65,7 +78,20 @@ impl<R: Report> Reader<R> {
     }
 
     /// The next event if there is one now.
-    pub(crate) fn try_recv(&mut self) -> Option<R::Event> {
+    pub(crate) fn try_recv(&mut self) -> Result<R::Event, TryRecvError> {
+        // Before: no event comes once it is closed.
+        let is_closed = self.events.is_closed();
+        match self.ready() {
+            Some(event) => Ok(event),
+            None if is_closed => {
+                self.report.close();
+                Err(TryRecvError::Closed)
+            }
+            None => Err(TryRecvError::Empty),
+        }
+    }
+
+    fn ready(&mut self) -> Option<R::Event> {
         if let Some(event) = self.first.take() {
             return Some(event);
         }
@@ -90,7 +116,7 @@ impl<R: Report> Reader<R> {
     pub(crate) async fn first_view(
         &mut self,
         node: &Node<R::Protocol>,
-        within: Duration,
+        (service, within): (String, Duration),
         peers: &mut Peers,
         expect: Option<Expect>,
     ) -> Result<(), JoinError> {
@@ -116,7 +142,7 @@ impl<R: Report> Reader<R> {
                     (Some(refusal), _) => JoinError::Refused { refusal },
                     (None, Some(expect)) if others > 0 => JoinError::OtherExpect { expect },
                     (None, Some(expect)) => JoinError::TooFewHosts { expect, peers, within },
-                    (None, None) => JoinError::Unanswered { peers, within },
+                    (None, None) => JoinError::Unanswered { service, peers, within },
                 })
             }
         }

@@ -54,7 +54,7 @@ async fn visits(hosts: &[Dht], ids: std::ops::Range<u32>) {
             .map(|id| {
                 let peer = hosts[id as usize % hosts.len()].local_addr().to_string();
                 tokio::spawn(async move {
-                    let client = builder(id).visit([peer]).await.unwrap();
+                    let client = builder(id).await.peers([peer]).visit().await.unwrap();
                     let mut values = client.get_all((0..KEYS).map(key));
                     let mut read = 0;
                     while let Some(result) = values.next().await {
@@ -92,10 +92,10 @@ async fn a_thousand_clients_that_read_in_bulk_leave_nothing_behind_but_their_nam
     const CLIENTS: u32 = 1000;
     /// What the tables of three hosts may remember of a client. It has read 200 kB.
     const NAME_BYTES_MAX: usize = 12 << 10;
-    let mut hosts = vec![builder(0).bootstrap().await.unwrap()];
+    let mut hosts = vec![builder(0).await.bootstrap().await.unwrap()];
     for id in 1..3 {
         let peer = hosts[0].local_addr().to_string();
-        hosts.push(builder(id).join([peer]).await.unwrap());
+        hosts.push(builder(id).await.peers([peer]).join().await.unwrap());
     }
     for number in 0..KEYS {
         hosts[0].put(key(number), vec![7; VALUE_BYTES]).await.unwrap();

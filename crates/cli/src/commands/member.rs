@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use paceline::status::StatusServer;
 use paceline::{
-    BroadcastError, Event, Events, Group, Host, HostBuilder, HostError, JoinError, NodeId,
-    PeerFormError, PeerSource, View,
+    BroadcastError, Event, Events, Expects, Group, Host, HostBuilder, HostError, JoinError,
+    LeaveError, NodeId, PeerFormError, PeerSource, ServiceBuilder, View,
 };
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -149,20 +149,14 @@ impl Args {
     /// Starts the member; returns once it is in a view.
     pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
         let host = &self.host;
-        let peers = host.peers()?;
-        let started = host.builder().start().map_err(explain_host)?;
-        let mut group = started.group(host.group());
-        group = group.within(host.join_within());
+        let starting = host.builder().peers(host.peers()?).start();
+        let started = runtime.block_on(starting).map_err(explain_host)?;
+        let group = started.group(host.group());
+        let mut group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }
-        let joined = runtime.block_on(unless_stopped(async {
-            match host.expect {
-                _ if host.bootstrap => group.bootstrap().await,
-                Some(hosts) => group.expect(hosts, peers).await,
-                None => group.join(peers).await,
-            }
-        }));
+        let joined = runtime.block_on(unless_stopped(host.enter(group)));
         let (group, events) = joined?.map_err(explain)?;
         let host = runtime.block_on(async { AnsweringHost::new(started) })?;
         Ok(Member { group, events, host })
@@ -195,8 +189,20 @@ impl HostArgs {
         if self.bootstrap { Ok(Vec::new()) } else { peers_or_environment(&self.peers) }
     }
 
-    /// The same for a server that keeps its node number across restarts: the number is a hash of
-    /// its address, unless one is given.
+    /// Creates a group or joins it, as the options say.
+    pub async fn enter<S: Expects>(
+        &self,
+        service: ServiceBuilder<S>,
+    ) -> Result<S::Joined, JoinError> {
+        match self.expect {
+            _ if self.bootstrap => service.bootstrap().await,
+            Some(hosts) => service.expect(hosts).await,
+            None => service.join().await,
+        }
+    }
+
+    /// The host of a server that keeps its node number across restarts: the number is a hash of its
+    /// address, unless one is given.
     pub fn builder_by_address(&self) -> HostBuilder {
         let builder = self.builder();
         if self.id.is_some() { builder } else { builder.id_of_address() }
@@ -341,21 +347,11 @@ pub fn describe(event: &Event) -> Option<String> {
     })
 }
 
-/// Leaves the group and stops: the others need not wait for a time-out.
-pub async fn leave(group: Group, events: Events) {
-    // Who is alone with a lost group goes without its consent.
-    leave_within(LEAVE_WITHIN, group, events).await;
-}
-
-/// The same within a time of the caller's. False if the others had not let it go by then.
-pub async fn leave_within(time: Duration, group: Group, mut events: Events) -> bool {
-    let mut has_left = true;
-    if group.leave().is_ok() {
-        let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
-        has_left = tokio::time::timeout(time, left).await.is_ok();
-    }
-    group.stop().await;
-    has_left
+/// Leaves the group, and reads events until then. False if the others had not let it go in time.
+pub async fn leave(group: Group, mut events: Events) -> bool {
+    let reading = async { while events.recv().await.is_some() {} };
+    let (left, ()) = tokio::join!(group.leave(), reading);
+    matches!(left, Ok(()) | Err(LeaveError::Closed))
 }
 
 /// The runtime of one member: one thread.

@@ -169,7 +169,7 @@ impl Args {
         if self.insecure_plaintext {
             builder = builder.insecure_plaintext();
         }
-        let host = builder.start().map_err(explain_host)?;
+        let host = builder.start().await.map_err(explain_host)?;
         let status = host.ask_status(node, self.within).await;
         host.stop().await;
         status.map_err(|error| match error {

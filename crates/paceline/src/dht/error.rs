@@ -1,69 +1,9 @@
 use std::path::PathBuf;
-use std::time::Duration;
 
-use paceline_net::{Closed, StartError};
-use paceline_proto::core::ConfigError;
 use paceline_proto::overlay::{FailReason, RejectReason};
 use thiserror::Error;
 
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::peers::PeerError;
-
-/// Why a host did not join or create a table.
-#[derive(Debug, Error)]
-pub enum DhtError {
-    /// A knob is out of range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A knob of this library is out of range.
-    #[error("{knob} is {value}, expected {expected}")]
-    OutOfRange {
-        /// The knob.
-        knob: &'static str,
-        /// Its value.
-        value: usize,
-        /// What would be accepted.
-        expected: &'static str,
-    },
-    /// The node could not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// No peer was given.
-    #[error("no peer: name a host of the table, or create the table with `bootstrap`")]
-    NoPeer,
-    /// A peer has none of the forms, or its name is not known.
-    #[error(transparent)]
-    Peer(#[from] PeerError),
-    /// No host of the table answered in time.
-    #[error(
-        "no host of the table answered at {peers} within {within:?}: is one running there, with \
-         the same cluster, name and algorithm?"
-    )]
-    Unanswered {
-        /// The peers.
-        peers: String,
-        /// How long was waited.
-        within: Duration,
-    },
-    /// Another host that is alive has the same id.
-    #[error("refused: another running host has the same id")]
-    IdInUse,
-    /// A host remembers a later start of this id.
-    #[error(
-        "a later start of this id is known: the clock of this machine was set back; correct it \
-        or use another id"
-    )]
-    ClockBehind,
-    /// The file of a durable host.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// A client holds nothing.
-    #[error("a client stores no records and needs no file: leave out `durable`, or join the table")]
-    DurableClient,
-    /// The host has stopped.
-    #[error("the host has stopped")]
-    Closed,
-}
 
 /// Why the file of a durable host cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -93,7 +33,16 @@ pub struct DamagedFile {
 }
 
 /// Why a request for one key failed.
+///
+/// - The caller is at fault, and nothing was sent: `Empty`, `TooLong`, `Duplicate`,
+///   `ValueTooLarge`, `Expired`.
+/// - The table did not do it; an earlier attempt of a write may have taken effect: `OverQuota`,
+///   `NoRoute`, `Busy`, `Unsettled`.
+/// - The table may have done it: `Unreplicated`, `FewCopies`, `Indeterminate`, `TimedOut`.
+/// - Another writer was later, and that write counts: `Superseded`.
+/// - This host left or stopped; what was under way may have taken effect: `Left`, `Closed`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum KeyError {
     /// The key is empty.
     #[error("the key is empty: it must have 1 to {KEY_BYTES_MAX} bytes")]
@@ -165,15 +114,9 @@ pub enum KeyError {
     /// This host is not a member of the table, or is no longer one.
     #[error("this host has left the table")]
     Left,
-    /// The host has stopped.
-    #[error("the host has stopped")]
+    /// The service or its host has stopped.
+    #[error("the service or its host has stopped")]
     Closed,
-}
-
-impl From<Closed> for DhtError {
-    fn from(Closed: Closed) -> DhtError {
-        DhtError::Closed
-    }
 }
 
 impl From<FailReason> for KeyError {

@@ -43,8 +43,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::{Node, Stats};
-use paceline_proto::core::{MembershipCommand, NodeId};
+use paceline_net::{Closed, Node, Stats};
+use paceline_proto::core::NodeId;
 use paceline_proto::overlay::{Command, Operation, Outcome, Overlay, Space};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -52,12 +52,13 @@ use bulk::{Bulk, Source, Verb, Wanted};
 use entry::{place, unwrap};
 use replies::{DhtReply, PendingReplies, Phase};
 
-use crate::status::{Describe, Described, Describing, Standing};
+use crate::leaving::{LeaveError, Leaving, depart};
+use crate::status::{Attached, Described, Describing, Standing};
 
 pub use builder::DhtBuilder;
 pub use bulk::{KeyResult, Results};
 pub use conditional::{PutIfOutcome, Versioned};
-pub use error::{DamagedFile, DhtError, DiskError, KeyError};
+pub use error::{DamagedFile, DiskError, KeyError};
 pub use file::{FILE_THREAD, read_file};
 pub use paceline_proto::overlay::{
     Algorithm, Expect, InvalidKey, InvalidVersion, Key, Role, Shape, Style, Version,
@@ -70,11 +71,8 @@ pub const KEY_BYTES_MAX: usize = 512;
 /// The largest value, bytes.
 pub const VALUE_BYTES_MAX: usize = 63_488;
 
-/// How long leaving may take, for what the protocol's own limit does not cover.
-const LEAVE_WITHIN: Duration = Duration::from_secs(15);
-
 /// A host's part of a table, or a client's view of it. Clones are of the same; when the last one
-/// is dropped the host stops, without leaving.
+/// is dropped the service ends without leaving.
 #[derive(Clone)]
 pub struct Dht {
     shared: Arc<Shared>,
@@ -128,12 +126,13 @@ struct Shared {
     permits: Arc<Semaphore>,
     damaged: Option<DamagedFile>,
     numbers: AtomicU64,
+    leave_within: Duration,
 }
 
-/// The state of a table's host, for the status of that host.
-struct Watched(Weak<Shared>);
+/// A table's host, as the host knows it that runs it.
+struct Registered(Weak<Shared>);
 
-impl Describe for Watched {
+impl Attached for Registered {
     fn describe(&self) -> Describing<'_> {
         Box::pin(async {
             let stat = self.0.upgrade()?.stat().await.ok()?;
@@ -148,15 +147,41 @@ impl Describe for Watched {
             Some(Described { standing, counts, ..Described::default() })
         })
     }
+
+    fn leave(&self) -> Leaving<'_> {
+        Box::pin(async { self.0.upgrade().ok_or(LeaveError::Closed)?.leave().await })
+    }
 }
 
 impl Shared {
     /// The state of this host.
-    async fn stat(&self) -> Result<DhtStat, DhtError> {
+    async fn stat(&self) -> Result<DhtStat, Closed> {
         let id = self.numbers.fetch_add(1, Ordering::Relaxed);
         let description = self.replies.expect_description(id);
         self.node.command(Command::Describe { id })?;
-        description.await.map_err(|_| DhtError::Closed)
+        description.await.map_err(|_| Closed)
+    }
+
+    async fn leave(&self) -> Result<(), LeaveError> {
+        let left = depart(&self.node, self.leave_within).await;
+        match self.stop().await {
+            Some(error) => Err(error.into()),
+            None => left,
+        }
+    }
+
+    async fn stop(&self) -> Option<DiskError> {
+        self.node.stop().await;
+        self.ended().await
+    }
+
+    async fn ended(&self) -> Option<DiskError> {
+        let mut phase = self.replies.phase();
+        let is_over = |phase: &Phase| matches!(phase, Phase::Ended(_));
+        match phase.wait_for(is_over).await.as_deref() {
+            Ok(Phase::Ended(failed)) => failed.clone(),
+            _ => None,
+        }
     }
 
     /// Sends a request; `reply_to` receives the outcomes of its keys.
@@ -177,24 +202,14 @@ impl Shared {
 }
 
 impl Dht {
-    fn new(
-        node: Arc<Node<Overlay>>,
-        replies: Arc<PendingReplies>,
-        id: NodeId,
-        space: Space,
-        settings: Settings,
-        bundles_in_flight: usize,
-        damaged: Option<DamagedFile>,
-    ) -> Dht {
-        let permits = Arc::new(Semaphore::new(bundles_in_flight));
-        let numbers = AtomicU64::new(1);
-        let shared = Shared { node, replies, id, space, settings, permits, damaged, numbers };
-        Dht { shared: Arc::new(shared), lifetime: settings.lifetime }
+    fn new(shared: Shared) -> Dht {
+        let lifetime = shared.settings.lifetime;
+        Dht { shared: Arc::new(shared), lifetime }
     }
 
-    /// What describes the host, without keeping it.
-    pub(crate) fn watched(&self) -> Arc<dyn Describe> {
-        Arc::new(Watched(Arc::downgrade(&self.shared)))
+    /// What the host knows of the table, without keeping it.
+    fn registered(&self) -> Arc<dyn Attached> {
+        Arc::new(Registered(Arc::downgrade(&self.shared)))
     }
 
     /// The same host with another lifetime of the values that it writes, in place of
@@ -357,7 +372,7 @@ impl Dht {
     ///
     /// # Errors
     /// If it has stopped.
-    pub async fn stat(&self) -> Result<DhtStat, DhtError> {
+    pub async fn stat(&self) -> Result<DhtStat, Closed> {
         self.shared.stat().await
     }
 
@@ -367,8 +382,8 @@ impl Dht {
     ///
     /// # Errors
     /// If this host has stopped.
-    pub fn accept_losses(&self) -> Result<(), DhtError> {
-        Ok(self.shared.node.command(Command::AcceptLosses)?)
+    pub fn accept_losses(&self) -> Result<(), Closed> {
+        self.shared.node.command(Command::AcceptLosses)
     }
 
     /// The file of this durable host, if it was found damaged at the start and was set aside.
@@ -381,49 +396,36 @@ impl Dht {
         self.shared.node.stats()
     }
 
-    /// This host's number.
+    /// This host's id.
     pub fn id(&self) -> NodeId {
         self.shared.id
     }
 
-    /// Where it listens.
+    /// The address that the host listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.node.local_addr()
     }
 
-    /// Hands over the values of this host, leaves, and stops. Values that it cannot hand over in
-    /// time are with their other holders, and in the file of a durable host.
+    /// Hands over the values of this host, leaves, then ends the service. Values that it cannot
+    /// hand over in time are with their other holders, and in the file of a durable host. A client
+    /// hands over nothing.
     ///
     /// # Errors
-    /// If the file of a durable host could not be written.
-    pub async fn leave(&self) -> Result<(), DhtError> {
-        let mut phase = self.shared.replies.phase();
-        if self.shared.node.command(MembershipCommand::Leave.into()).is_ok() {
-            let is_over = |phase: &Phase| matches!(phase, Phase::Left | Phase::Ended(_));
-            // Stopping is next, whether it has left by then or not.
-            let _ = tokio::time::timeout(LEAVE_WITHIN, phase.wait_for(is_over)).await;
-        }
-        match self.stop().await {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
+    /// If the file of a durable host could not be written, the protocol does not end in time, or
+    /// the service has ended already. It has ended in any case.
+    pub async fn leave(&self) -> Result<(), LeaveError> {
+        self.shared.leave().await
     }
 
-    /// Ends this service, and the host with its last one: the others detect a crash. Returns the
-    /// error of a durable table's file, if any.
+    /// Ends the service without leaving, and the host with its last one: the others detect a crash.
+    /// Returns the error of a durable table's file, if any.
     pub async fn stop(&self) -> Option<DiskError> {
-        self.shared.node.stop().await;
-        self.ended().await
+        self.shared.stop().await
     }
 
-    /// Waits until the host has stopped, also because its file cannot be written, and returns why.
+    /// Waits until the service has ended, also because its file cannot be written, and returns why.
     pub async fn ended(&self) -> Option<DiskError> {
-        let mut phase = self.shared.replies.phase();
-        let is_over = |phase: &Phase| matches!(phase, Phase::Ended(_));
-        match phase.wait_for(is_over).await.as_deref() {
-            Ok(Phase::Ended(failed)) => failed.clone(),
-            _ => None,
-        }
+        self.shared.ended().await
     }
 }
 

@@ -12,6 +12,7 @@ use super::DhtStat;
 use super::disk::{Disk, Write};
 use super::error::DiskError;
 use crate::lock;
+use crate::reader::TryRecvError;
 
 /// A reply to a request, under its number; a request has several.
 pub enum DhtReply {
@@ -69,13 +70,28 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// The next one; `None` once the host has stopped.
-    pub async fn next(&mut self) -> Option<Delivery> {
+    /// The next one; `None` once the service has ended.
+    pub async fn recv(&mut self) -> Option<Delivery> {
         loop {
             match self.deliveries.recv().await {
                 Ok(delivery) => return Some(delivery),
                 Err(broadcast::error::RecvError::Lagged(count)) => self.missed += count,
                 Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// The next one if there is one now.
+    ///
+    /// # Errors
+    /// If there is none at present, or the service has ended.
+    pub fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
+        loop {
+            match self.deliveries.try_recv() {
+                Ok(delivery) => return Ok(delivery),
+                Err(broadcast::error::TryRecvError::Lagged(count)) => self.missed += count,
+                Err(broadcast::error::TryRecvError::Empty) => return Err(TryRecvError::Empty),
+                Err(broadcast::error::TryRecvError::Closed) => return Err(TryRecvError::Closed),
             }
         }
     }

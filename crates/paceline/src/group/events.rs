@@ -6,7 +6,7 @@ use paceline_proto::core::{Member, NodeId, View, ViewId};
 use paceline_proto::group::{Command, Event as GroupEvent, Group, Refusal, SendFailure};
 
 use super::{BroadcastError, Outcomes, Request};
-use crate::reader::{Reader, Report};
+use crate::reader::{Reader, Report, TryRecvError};
 
 /// Messages that are consumed before their credit goes back together.
 const CONSUMED_TOGETHER: usize = 8;
@@ -99,13 +99,16 @@ impl Events {
         Events { reader }
     }
 
-    /// The next event; `None` once the host has stopped and all were received.
+    /// The next event; `None` once the service has ended and all were received.
     pub async fn recv(&mut self) -> Option<Event> {
         self.reader.recv().await
     }
 
     /// The next event if there is one now.
-    pub fn try_recv(&mut self) -> Option<Event> {
+    ///
+    /// # Errors
+    /// If there is none at present, or the service has ended and all were received.
+    pub fn try_recv(&mut self) -> Result<Event, TryRecvError> {
         self.reader.try_recv()
     }
 

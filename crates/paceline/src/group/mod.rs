@@ -8,7 +8,6 @@ mod send;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use paceline_net::{Closed, Pending, TrySubmitError};
@@ -18,9 +17,9 @@ use paceline_proto::group::{self, Command, Config};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use crate::Host;
+use crate::builder::{Expects, Joins, ServiceBuilder};
 use crate::join_error::JoinError;
-use crate::joining::{Beginning, Joining, expect_of};
+use crate::joining::{Beginning, Joining};
 use crate::member::{MemberHandle, Role};
 use events::GroupReport;
 
@@ -31,8 +30,10 @@ pub use request_all::{MemberOutcome, PreparedRequestAll, Replies, RequestAllErro
 use send::Sending;
 pub use send::{SendError, Sent, TrySendError};
 
-/// Why a message was not accepted; nothing was sent.
+/// Why a message was not accepted; nothing was sent. With `TooLarge` the caller is at fault, else
+/// this host: it is cut off from too many others, no member at present, or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum BroadcastError {
     /// It is larger than the group allows.
     #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
@@ -48,13 +49,14 @@ pub enum BroadcastError {
     /// The node is not a member at present: it was excluded and rejoins, or it has left.
     #[error("this node is not a member of the group")]
     NotAMember,
-    /// The host has stopped.
-    #[error("the host has stopped")]
+    /// The member or its host has stopped.
+    #[error("the service or its host has stopped")]
     Closed,
 }
 
 /// Why a message was not accepted at once; nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TryBroadcastError {
     /// Too many bytes wait already; returns the message.
     #[error("the send queue is full")]
@@ -64,106 +66,60 @@ pub enum TryBroadcastError {
     Refused(#[from] BroadcastError),
 }
 
-/// Founds or joins a group; made by [`Host::group`].
-pub struct GroupBuilder {
-    joining: Joining,
+/// Configures a group and enters it; made by [`Host::group`](crate::Host::group).
+pub type GroupBuilder = ServiceBuilder<GroupSettings>;
+
+/// What is configured of a group alone.
+#[derive(Debug)]
+pub struct GroupSettings {
     config: Config,
 }
 
-impl GroupBuilder {
-    pub(crate) fn new(host: Host, name: &str) -> GroupBuilder {
-        GroupBuilder {
-            joining: Joining::new(host, name),
-            config: Config::new(chain::Config::for_groups(), detector::Config::new()),
-        }
+impl Default for GroupSettings {
+    fn default() -> GroupSettings {
+        GroupSettings { config: Config::new(chain::Config::for_groups(), detector::Config::new()) }
     }
+}
 
+impl GroupBuilder {
     /// Changes the configuration of the broadcast. All members need the same.
     pub fn with_broadcast(
         mut self,
         change: impl FnOnce(chain::Config) -> chain::Config,
     ) -> GroupBuilder {
-        self.config = self.config.with_broadcast(change);
+        self.settings.config = self.settings.config.with_broadcast(change);
         self
     }
 
     /// Changes the configuration of the agreement on views.
     pub fn with_views(mut self, change: impl FnOnce(Config) -> Config) -> GroupBuilder {
-        self.config = change(self.config);
+        self.settings.config = change(self.settings.config);
         self
     }
+}
 
-    /// The service's weight on the host's link, 1 to 1,000 or the nearest of these. While several
-    /// services of the host have something to send, each gets a share in proportion, as
-    /// [`HostBuilder::link_rate`](crate::HostBuilder::link_rate) says. Default 1.
-    pub fn weight(mut self, weight: u32) -> GroupBuilder {
-        self.joining.weight = weight;
-        self
-    }
+impl Joins for GroupSettings {
+    type Joined = (Group, Events);
 
-    /// How long joining may take. Default 10 s.
-    pub fn within(mut self, time: Duration) -> GroupBuilder {
-        self.joining.within = time;
-        self
-    }
-
-    /// Creates the group: this node is its first member. Use only for the very first member, or
-    /// after every member was lost: a second group that is created never merges with the first.
-    ///
-    /// # Errors
-    /// If a knob is out of range, or there is no tokio runtime.
-    pub async fn bootstrap(self) -> Result<(Group, Events), JoinError> {
-        self.enter(Beginning::Alone).await
-    }
-
-    /// Joins by asking members at these addresses, each in a form of
-    /// [`PeerSource`](crate::PeerSource). Names and files are asked again until the node is in a
-    /// view; then this returns.
-    ///
-    /// # Errors
-    /// If a peer has none of the forms, a host cannot be resolved, none answers in time, or the
-    /// node is refused.
-    pub async fn join(
+    async fn begin(
         self,
-        peers: impl IntoIterator<Item = impl AsRef<str>>,
+        joining: Joining,
+        beginning: Beginning,
     ) -> Result<(Group, Events), JoinError> {
-        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Beginning::With(peers)).await
-    }
-
-    /// Joins as [`join`](Self::join) does; if there is no group, creates it with the other hosts
-    /// that do the same, once `hosts` of them see each other, this one included (2 to 64, at most
-    /// `members_max`, the same number at all). The host with the least id creates it. For hosts
-    /// that start at the same time, without a designated first one.
-    ///
-    /// One group is created, whatever messages are lost and whichever hosts pause or crash, if
-    /// `hosts` is more than half of all starts before the hosts are members; a host that starts
-    /// again before that counts twice. Further hosts join the group. A host that hears of a group
-    /// creates none. [`within`](Self::within) counts for all of it.
-    ///
-    /// # Errors
-    /// As [`join`](Self::join); if `hosts` is out of range, or too few hosts see each other in
-    /// time.
-    pub async fn expect(
-        self,
-        hosts: u32,
-        peers: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<(Group, Events), JoinError> {
-        let expect = expect_of(hosts, self.config.members_max())?;
-        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Beginning::Expecting(expect, peers)).await
-    }
-
-    async fn enter(self, beginning: Beginning) -> Result<(Group, Events), JoinError> {
         let config = self.config.build()?;
         let outcomes = Arc::new(Outcomes::new(&config));
         let report = |node| GroupReport::new(node, outcomes.clone());
         let protocol = group::Group::new(&config);
-        let (member, reader) =
-            self.joining.enter("group", beginning, protocol, config, report).await?;
+        let (member, reader) = joining.enter("group", beginning, protocol, config, report).await?;
         let (topology, urgency) = (None, Urgency::Throughput);
         let group = Group { member, outcomes, topology, urgency };
         Ok((group, Events::new(reader)))
+    }
+}
+
+impl Expects for GroupSettings {
+    fn members_max(&self) -> usize {
+        self.config.members_max()
     }
 }
 
@@ -241,7 +197,7 @@ impl From<RejectReason> for BroadcastError {
 }
 
 /// A member's handle: its sending side. Clones send as the same member; when the last one and the
-/// [`Events`] are dropped the host stops, without leaving.
+/// [`Events`] are dropped the member ends without leaving.
 #[derive(Clone)]
 pub struct Group {
     member: MemberHandle<group::Group>,

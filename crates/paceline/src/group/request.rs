@@ -21,14 +21,16 @@ use crate::lock;
 /// How long a request may take.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Why there is no reply to a request.
+/// Why there is no reply to a request. With [`RequestFailure::NotSent`] nothing was sent; with any
+/// other failure the member may have handled it, or may still do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// It was not sent, or ended without a reply: the failure says which.
     #[error(transparent)]
     Failed(#[from] RequestFailure),
-    /// The host has stopped.
-    #[error("the host has stopped")]
+    /// The member or its host has stopped. The request may have been handled.
+    #[error("the service or its host has stopped")]
     Closed,
 }
 

@@ -64,8 +64,10 @@ impl fmt::Display for Replies {
     }
 }
 
-/// Why a request to all members did not get its quorum.
+/// Why a request to all members did not get its quorum. Unless nothing was sent, members may have
+/// handled it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum RequestAllError {
     /// Too few members replied, and the others cannot make up for it.
     #[error("too few members replied, {needed} are needed: {replies}")]

@@ -14,19 +14,22 @@ use tokio::sync::{Notify, oneshot};
 use super::{BroadcastError, Group};
 use crate::lock;
 
-/// Why a message to one member was not accepted or not delivered.
+/// Why a message to one member was not accepted or not delivered. [`SendFailure`] says who is at
+/// fault, and whether nothing was sent or the message may have been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// It was not sent, or its delivery is unknown: the failure says which.
     #[error(transparent)]
     Failed(#[from] SendFailure),
-    /// The host has stopped.
-    #[error("the host has stopped")]
+    /// The member or its host has stopped. A message that was accepted may have been delivered.
+    #[error("the service or its host has stopped")]
     Closed,
 }
 
 /// Why a message to one member was not accepted at once; nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum TrySendError {
     /// Too many bytes wait for this member already; returns the message.
     #[error("the send queue of the member is full")]

@@ -1,34 +1,37 @@
-use std::time::Duration;
-
 use paceline_proto::core::{View, ViewId};
 use paceline_proto::multicast::{Config, Multicast as Protocol};
 use paceline_proto::{chain, detector, group, slingshot};
 
 use super::Multicast;
 use super::events::{Events, MulticastReport};
-use crate::Host;
+use crate::builder::{Expects, Joins, ServiceBuilder};
 use crate::join_error::JoinError;
-use crate::joining::{Beginning, Joining, expect_of};
+use crate::joining::{Beginning, Joining};
 
 /// Default bound on unread packets and reports of losses.
 const UNREAD_MAX: usize = 16_384;
 
-/// A group that multicasts in time, to be founded or joined; made by [`Host::multicast`].
-pub struct MulticastBuilder {
-    joining: Joining,
+/// Configures a group that multicasts in time, and enters it; made by
+/// [`Host::multicast`](crate::Host::multicast).
+pub type MulticastBuilder = ServiceBuilder<MulticastSettings>;
+
+/// What is configured of a multicast alone.
+#[derive(Debug)]
+pub struct MulticastSettings {
     group: group::Config,
     slingshot: slingshot::Config,
 }
 
-impl MulticastBuilder {
-    pub(crate) fn new(host: Host, name: &str) -> MulticastBuilder {
-        MulticastBuilder {
-            joining: Joining::new(host, name),
+impl Default for MulticastSettings {
+    fn default() -> MulticastSettings {
+        MulticastSettings {
             group: group::Config::new(chain::Config::for_groups(), detector::Config::new()),
             slingshot: MulticastBuilder::repairs(),
         }
     }
+}
 
+impl MulticastBuilder {
     /// The configuration of the multicast that a builder begins with, for programs that read one
     /// before there is a host.
     pub fn repairs() -> slingshot::Config {
@@ -42,7 +45,7 @@ impl MulticastBuilder {
         mut self,
         change: impl FnOnce(slingshot::Config) -> slingshot::Config,
     ) -> MulticastBuilder {
-        self.slingshot = change(self.slingshot);
+        self.settings.slingshot = change(self.settings.slingshot);
         self
     }
 
@@ -51,80 +54,30 @@ impl MulticastBuilder {
         mut self,
         change: impl FnOnce(group::Config) -> group::Config,
     ) -> MulticastBuilder {
-        self.group = change(self.group);
+        self.settings.group = change(self.settings.group);
         self
     }
+}
 
-    /// The service's weight on the host's link, 1 to 1,000 or the nearest of these. While several
-    /// services of the host have something to send, each gets a share in proportion, as
-    /// [`HostBuilder::link_rate`](crate::HostBuilder::link_rate) says. Default 1.
-    pub fn weight(mut self, weight: u32) -> MulticastBuilder {
-        self.joining.weight = weight;
-        self
-    }
+impl Joins for MulticastSettings {
+    type Joined = (Multicast, Events);
 
-    /// How long joining may take. Default 10 s.
-    pub fn within(mut self, time: Duration) -> MulticastBuilder {
-        self.joining.within = time;
-        self
-    }
-
-    /// Creates the group: this node is its first member. Use only for the very first member, or
-    /// after every member was lost: a second group that is created never merges with the first.
-    ///
-    /// # Errors
-    /// If a knob is out of range, or there is no tokio runtime.
-    pub async fn bootstrap(self) -> Result<(Multicast, Events), JoinError> {
-        self.enter(Beginning::Alone).await
-    }
-
-    /// Joins by asking members at these addresses, each in a form of
-    /// [`PeerSource`](crate::PeerSource). Names and files are asked again until the node is in a
-    /// view; then this returns.
-    ///
-    /// # Errors
-    /// If a peer has none of the forms, a host cannot be resolved, none answers in time, or the
-    /// node is refused.
-    pub async fn join(
+    async fn begin(
         self,
-        peers: impl IntoIterator<Item = impl AsRef<str>>,
+        joining: Joining,
+        beginning: Beginning,
     ) -> Result<(Multicast, Events), JoinError> {
-        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Beginning::With(peers)).await
-    }
-
-    /// Joins as [`join`](Self::join) does; if there is no group, creates it with the other hosts
-    /// that do the same, once `hosts` of them see each other, this one included (2 to 64, at most
-    /// `members_max`, the same number at all). The host with the least id creates it. For hosts
-    /// that start at the same time, without a designated first one.
-    ///
-    /// One group is created, whatever messages are lost and whichever hosts pause or crash, if
-    /// `hosts` is more than half of all starts before the hosts are members; a host that starts
-    /// again before that counts twice. Further hosts join the group. A host that hears of a group
-    /// creates none. [`within`](Self::within) counts for all of it.
-    ///
-    /// # Errors
-    /// As [`join`](Self::join); if `hosts` is out of range, or too few hosts see each other in
-    /// time.
-    pub async fn expect(
-        self,
-        hosts: u32,
-        peers: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<(Multicast, Events), JoinError> {
-        let expect = expect_of(hosts, self.group.members_max())?;
-        let peers = self.joining.resolve(peers, JoinError::NoPeer).await?;
-        self.enter(Beginning::Expecting(expect, peers)).await
-    }
-
-    async fn enter(self, beginning: Beginning) -> Result<(Multicast, Events), JoinError> {
         let config = Config::new(self.group, self.slingshot)?;
-        let datagram_bytes_max = self.joining.datagram_message_bytes_max();
-        let payload_bytes_max = config.payload_bytes_max(datagram_bytes_max);
+        let payload_bytes_max = config.payload_bytes_max(joining.datagram_message_bytes_max());
         let protocol = Protocol::new(&config);
-        let (member, reader) = self
-            .joining
-            .enter("multicast", beginning, protocol, config, MulticastReport::new)
-            .await?;
+        let entered = joining.enter("multicast", beginning, protocol, config, MulticastReport::new);
+        let (member, reader) = entered.await?;
         Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
+    }
+}
+
+impl Expects for MulticastSettings {
+    fn members_max(&self) -> usize {
+        self.group.members_max()
     }
 }

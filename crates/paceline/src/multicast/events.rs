@@ -7,7 +7,7 @@ use paceline_proto::group::{self, Refusal};
 use paceline_proto::multicast::{self, Command, Multicast as Protocol};
 use paceline_proto::slingshot::{self, How, Rate, RejectReason};
 
-use crate::reader::{Reader, Report};
+use crate::reader::{Reader, Report, TryRecvError};
 
 /// Events that are read before room for more of them is made.
 const CONSUMED_TOGETHER: usize = 64;
@@ -98,13 +98,16 @@ impl Events {
         Events { reader }
     }
 
-    /// The next event; `None` once the host has stopped and all were received.
+    /// The next event; `None` once the service has ended and all were received.
     pub async fn recv(&mut self) -> Option<Event> {
         self.reader.recv().await
     }
 
     /// The next event if there is one now.
-    pub fn try_recv(&mut self) -> Option<Event> {
+    ///
+    /// # Errors
+    /// If there is none at present, or the service has ended and all were received.
+    pub fn try_recv(&mut self) -> Result<Event, TryRecvError> {
         self.reader.try_recv()
     }
 

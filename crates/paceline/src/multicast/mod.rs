@@ -26,7 +26,7 @@ pub use paceline_proto::slingshot::tuner;
 pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Rate};
 
 /// A member's handle: its sending side. Clones send as the same member; when the last one and the
-/// [`Events`] are dropped the host stops, without leaving.
+/// [`Events`] are dropped the member ends without leaving.
 #[derive(Clone)]
 pub struct Multicast {
     member: MemberHandle<Protocol>,

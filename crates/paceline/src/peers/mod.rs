@@ -25,8 +25,9 @@ const ROUNDS_COUNTED_MAX: i32 = 10;
 /// Time for the answer of one source.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Why the peers that were named cannot be used.
+/// Why the peers that were named cannot be used: the caller, a file or a name server is at fault.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PeerError {
     /// It has none of the [forms](PeerSource).
     #[error("peer {0}")]
@@ -39,6 +40,15 @@ pub enum PeerError {
         /// Why.
         source: io::Error,
     },
+    /// Servers of walks were named by DNS records, which have no order.
+    #[error(
+        "{peer}: vertices are divided by the order of the servers, and DNS records have none: name \
+         each by HOST:PORT, also in a file or a variable"
+    )]
+    WithoutOrder {
+        /// The peer, as it was named.
+        peer: String,
+    },
     /// A file cannot be read, or a line of it has none of the forms; or a variable is not set, or
     /// has none of the forms.
     #[error("peers of `{list}`: {problem}")]
@@ -50,9 +60,39 @@ pub enum PeerError {
     },
 }
 
+/// Reads the forms of peers.
+pub(crate) fn parse<T: AsRef<str>>(forms: &[T]) -> Result<Vec<PeerSource>, PeerFormError> {
+    forms.iter().map(|form| form.as_ref().parse()).collect()
+}
+
+/// The hosts that are named by `HOST:PORT`, in the order of the forms, and of files and variables
+/// in their place.
+///
+/// # Errors
+/// If a list cannot be read, or there are forms of DNS records, which have no order.
+pub(crate) fn in_order(forms: Vec<PeerSource>) -> Result<Vec<String>, PeerError> {
+    let mut hosts = Vec::new();
+    for form in forms {
+        let listed = match form {
+            PeerSource::File(path) => read_file(&path)?,
+            PeerSource::Variable(name) => read_variable(&name)?,
+            form => vec![form],
+        };
+        for source in listed {
+            match source {
+                PeerSource::Host(host) => hosts.push(host),
+                source => {
+                    return Err(PeerError::WithoutOrder { peer: source.to_string() });
+                }
+            }
+        }
+    }
+    Ok(hosts)
+}
+
 /// The peers to ask, and where further ones may come from.
 #[derive(Default)]
-pub(crate) struct Peers {
+pub struct Peers {
     // As they were named; and with the peers that a variable lists in its place.
     forms: Vec<PeerSource>,
     sources: Vec<PeerSource>,
@@ -66,19 +106,16 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Reads the forms and asks all sources once; `no_peer` if there is none.
+    /// Asks all sources once; `no_peer` if there is none.
     ///
     /// # Errors
-    /// If a form is bad, a host cannot be resolved, or a list cannot be read. A name without
-    /// records is no error: it may have some later.
+    /// If a host cannot be resolved, or a list cannot be read. A name without records is no error:
+    /// it may have some later.
     pub(crate) async fn resolve<E: From<PeerError>>(
-        forms: impl IntoIterator<Item = impl AsRef<str>>,
+        forms: Vec<PeerSource>,
         resolver: Resolver,
         no_peer: E,
     ) -> Result<Peers, E> {
-        let forms = forms.into_iter().map(|form| form.as_ref().parse());
-        let forms: Result<Vec<PeerSource>, PeerFormError> = forms.collect();
-        let forms = forms.map_err(PeerError::from)?;
         let mut sources = Vec::new();
         for form in &forms {
             match form {
@@ -162,7 +199,7 @@ impl Peers {
     async fn ask(&mut self, source: &PeerSource) -> Result<(), Failure> {
         let PeerSource::File(path) = source else { return self.ask_one(source).await };
         let mut failed = Ok(());
-        for one in read_file(path)? {
+        for one in read_file(path).map_err(Failure::List)? {
             // A peer that is not known does not hide the others.
             if let Err(failure) = self.ask_one(&one).await {
                 failed = Err(Failure::Listed(failure.of(&one)));
@@ -230,7 +267,7 @@ impl From<io::Error> for Failure {
 }
 
 /// The file is local and short: reading it takes the runtime no longer than a page fault does.
-fn read_file(path: &Path) -> Result<Vec<PeerSource>, Failure> {
+fn read_file(path: &Path) -> Result<Vec<PeerSource>, PeerError> {
     let read = || -> Result<Vec<PeerSource>, String> {
         let mut bytes = Vec::new();
         let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
@@ -238,9 +275,7 @@ fn read_file(path: &Path) -> Result<Vec<PeerSource>, Failure> {
         read.map_err(|error| error.to_string())?;
         source::read_lines(&bytes)
     };
-    read().map_err(|problem| {
-        Failure::List(PeerError::List { list: format!("file:{}", path.display()), problem })
-    })
+    read().map_err(|problem| PeerError::List { list: format!("file:{}", path.display()), problem })
 }
 
 fn read_variable(name: &str) -> Result<Vec<PeerSource>, PeerError> {

@@ -16,12 +16,12 @@ use paceline_proto::status::{Command, Event, Status};
 use tokio::task::JoinHandle;
 
 use crate::Host;
-use crate::peers::Peers;
+use crate::peers::{self, PeerError, Peers};
 
 use ask::Found;
 pub use ask::StatusError;
 pub use paceline_proto::status::Standing;
-pub(crate) use registry::{Describe, Described, Describing, Registry};
+pub(crate) use registry::{Attached, Described, Describing, Registry};
 pub use report::{HostStatus, ServiceStatus};
 
 /// The kind of the service that answers; it has no name.
@@ -44,6 +44,7 @@ impl Host {
     /// # Errors
     /// If it does so already, has stopped, or there is no tokio runtime.
     pub fn answer_status(&self) -> Result<StatusServer, StartError> {
+        tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let (node, events) = self.start_status()?;
         Ok(StatusServer(tokio::spawn(answer(self.clone(), node, events))))
     }
@@ -66,8 +67,9 @@ impl Host {
         within: Duration,
     ) -> Result<HostStatus, StatusError> {
         let peer = peer.as_ref();
-        let mut peers =
-            Peers::resolve([peer], self.resolver, StatusError::NoAddress(peer.to_owned())).await?;
+        let forms = peers::parse(&[peer]).map_err(PeerError::from)?;
+        let no_address = StatusError::NoAddress(peer.to_owned());
+        let mut peers = Peers::resolve(forms, self.resolver(), no_address).await?;
         let (node, mut events) = self.start_status()?;
         // An answer to an earlier question of this host has another number.
         let number = node.incarnation();

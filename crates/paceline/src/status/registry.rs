@@ -12,6 +12,7 @@ use paceline_proto::status::{
     COUNTS_MAX, Count, KIND_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Report, ServiceReport, Standing,
 };
 
+use crate::leaving::Leaving;
 use crate::{Host, lock};
 
 /// How long a service may take to describe itself.
@@ -30,10 +31,13 @@ pub(crate) struct Described {
     pub counts: Vec<(&'static str, u64)>,
 }
 
-/// Gives the state of a service, and does not keep the service.
-pub(crate) trait Describe: Send + Sync {
+/// A service, as its host knows it: it does not keep the service.
+pub(crate) trait Attached: Send + Sync {
     /// The state; none once the service has ended.
     fn describe(&self) -> Describing<'_>;
+
+    /// Leaves, then ends the service.
+    fn leave(&self) -> Leaving<'_>;
 }
 
 /// The answer of a service that describes itself.
@@ -55,8 +59,8 @@ struct Entry {
     kind: String,
     name: String,
     counts: Observer,
-    // None for a service that has counters only.
-    state: Option<Arc<dyn Describe>>,
+    // None for a service that has nothing but counters to tell, and nothing to leave.
+    service: Option<Arc<dyn Attached>>,
 }
 
 impl Registry {
@@ -65,16 +69,22 @@ impl Registry {
         let mut entries = lock(&self.0);
         entries.retain(|it| !it.counts.has_ended() && (&*it.kind, &*it.name) != (kind, name));
         let (kind, name) = (kind.to_owned(), name.to_owned());
-        entries.push(Entry { kind, name, counts, state: None });
+        entries.push(Entry { kind, name, counts, service: None });
     }
 
-    /// Says what describes a service.
-    pub(crate) fn describe_by(&self, kind: &str, name: &str, state: Arc<dyn Describe>) {
+    /// Attaches a service that was added.
+    pub(crate) fn attach(&self, kind: &str, name: &str, service: Arc<dyn Attached>) {
         let mut entries = lock(&self.0);
         let is_it = |it: &&mut Entry| (&*it.kind, &*it.name) == (kind, name);
         if let Some(entry) = entries.iter_mut().find(is_it) {
-            entry.state = Some(state);
+            entry.service = Some(service);
         }
+    }
+
+    /// The kind and name of each that runs and was attached, with the service.
+    pub(crate) fn attached(&self) -> Vec<(String, String, Arc<dyn Attached>)> {
+        let running = self.running().into_iter();
+        running.filter_map(|it| it.service.map(|service| (it.kind, it.name, service))).collect()
     }
 
     /// Those that run, in the order in which they were started.
@@ -101,7 +111,7 @@ impl Host {
         counts.extend(stats.counters.sorted());
         let address = text(&self.address().to_string(), NAME_BYTES_MAX);
         let mut report = Report { address, counts: listed(counts), ..Report::default() };
-        for entry in self.registry.running() {
+        for entry in self.registry().running() {
             report.add(entry.describe().await);
         }
         report
@@ -110,8 +120,8 @@ impl Host {
 
 impl Entry {
     async fn describe(&self) -> ServiceReport {
-        let described = match &self.state {
-            Some(state) => tokio::time::timeout(DESCRIBED_WITHIN, state.describe()).await,
+        let described = match &self.service {
+            Some(service) => tokio::time::timeout(DESCRIBED_WITHIN, service.describe()).await,
             None => Ok(None),
         };
         let described = described.ok().flatten().unwrap_or_default();

@@ -9,11 +9,11 @@ use paceline_proto::graphshare::{GraphCommand, GraphEvent};
 use paceline_proto::walk::{Command, Config, Event, PassConfig, Server};
 
 use super::Walks;
-use super::error::WalksError;
 use super::replies::PendingReplies;
 use super::server::WalkServer;
-use crate::Host;
-use crate::joining::Joining;
+use crate::builder::ServiceBuilder;
+use crate::join_error::JoinError;
+use crate::peers::{self, PeerError};
 
 /// Most servers: as many peers are contacted at once.
 const SERVERS_MAX: usize = 64;
@@ -22,10 +22,12 @@ const KIND: &str = "walks";
 /// Interval between attempts to reach servers that have not answered.
 const SEEK_EVERY: Duration = Duration::from_millis(500);
 
-/// Serves walks or connects to servers; made by [`Host::walks`].
-#[derive(Debug)]
-pub struct WalksBuilder {
-    joining: Joining,
+/// Configures a server of walks, or a client; made by [`Host::walks`](crate::Host::walks).
+pub type WalksBuilder = ServiceBuilder<WalksSettings>;
+
+/// What is configured of walks alone.
+#[derive(Debug, Default)]
+pub struct WalksSettings {
     config: Config,
     pass: Option<PassConfig>,
 }
@@ -38,15 +40,10 @@ pub(super) struct Found {
 }
 
 impl WalksBuilder {
-    pub(crate) fn new(host: Host, name: &str) -> WalksBuilder {
-        let joining = Joining::new(host, name);
-        WalksBuilder { joining, config: Config::default(), pass: None }
-    }
-
     /// Changes the configuration: queues, bundles, windows, timeouts. A server uses its queues and
     /// bundles for walkers that pass, a client its generation rate and timeouts for its own walks.
     pub fn with_config(mut self, change: impl FnOnce(Config) -> Config) -> WalksBuilder {
-        self.config = change(self.config);
+        self.settings.config = change(self.settings.config);
         self
     }
 
@@ -54,21 +51,7 @@ impl WalksBuilder {
     /// servers. Default: each server's own. A graph with other settings at the servers counts as
     /// another graph.
     pub fn with_pass(mut self, pass: PassConfig) -> WalksBuilder {
-        self.pass = Some(pass);
-        self
-    }
-
-    /// The service's weight on the host's link, 1 to 1,000 or the nearest of these. While several
-    /// services of the host have something to send, each gets a share in proportion, as
-    /// [`HostBuilder::link_rate`](crate::HostBuilder::link_rate) says. Default 1.
-    pub fn weight(mut self, weight: u32) -> WalksBuilder {
-        self.joining.weight = weight;
-        self
-    }
-
-    /// How long servers may take to answer. Default 10 s.
-    pub fn within(mut self, time: Duration) -> WalksBuilder {
-        self.joining.within = time;
+        self.settings.pass = Some(pass);
         self
     }
 
@@ -78,44 +61,45 @@ impl WalksBuilder {
     /// [id](crate::HostBuilder::id).
     ///
     /// # Errors
-    /// If a setting is out of range, or there is no tokio runtime.
-    pub async fn serve(self) -> Result<WalkServer, WalksError> {
+    /// If a setting is out of range, or the host serves walks of this name or has stopped.
+    pub async fn serve(self) -> Result<WalkServer, JoinError> {
         let (id, address) = (self.joining.id(), self.joining.address());
-        let protocol = Server::awaiting(self.config, id)?;
+        let protocol = Server::awaiting(self.settings.config, id)?;
         let (node, events) = self.joining.start(KIND, protocol, ())?;
         node.command(Command::Graph(GraphCommand::Serve(address)))?;
         Ok(WalkServer::new(node, events, id))
     }
 
-    /// Finds these servers (`host:port`) and becomes their client. Vertices are distributed to them
-    /// in this order.
+    /// Becomes the client of the [peers](Self::peers), all of which must be servers. Vertices are
+    /// divided among them in their order, so each is named by `HOST:PORT`: in the list itself, on a
+    /// line of `file:PATH`, or in the list of `env:VARIABLE`. DNS records have no order. Each is
+    /// resolved once.
     ///
     /// # Errors
-    /// If a setting is out of range, there is no tokio runtime, a name cannot be resolved, or a
-    /// server does not answer in time.
-    pub async fn connect(
-        self,
-        servers: impl IntoIterator<Item = impl AsRef<str>>,
-    ) -> Result<Walks, WalksError> {
-        let names: Vec<String> = servers.into_iter().map(|name| name.as_ref().to_owned()).collect();
+    /// If a setting is out of range, a server is not named so or cannot be resolved, or one does
+    /// not answer in time.
+    pub async fn connect(self) -> Result<Walks, JoinError> {
+        let names = peers::in_order(self.joining.forms()?)?;
         if names.is_empty() || names.len() > SERVERS_MAX {
-            return Err(WalksError::Servers(names.len()));
+            return Err(JoinError::Servers { servers: names.len() });
         }
         let mut sought = Vec::new();
-        for name in &names {
-            let unresolved = |source| WalksError::Unresolved { server: name.clone(), source };
-            let addresses = tokio::net::lookup_host(name.as_str()).await.map_err(unresolved)?;
+        for peer in &names {
+            let unresolved = |source| PeerError::Unresolved { peer: peer.clone(), source };
+            let addresses = tokio::net::lookup_host(peer.as_str()).await.map_err(unresolved)?;
             sought.push(addresses.collect::<Vec<_>>());
         }
-        let protocol = Server::client(self.config, self.joining.id())?;
-        let (within, pass) = (self.joining.within, self.pass);
+        let WalksSettings { config, pass } = self.settings;
+        let (id, within) = (self.joining.id(), self.joining.within);
+        let service = format!("{KIND} {}", self.joining.registered().1);
+        let protocol = Server::client(config, id)?;
         let (node, mut events) = self.joining.start(KIND, protocol, ())?;
-        let finding = find(&node, &mut events, &names, &sought, within);
+        let finding = find(&node, &mut events, (&names, &sought), (service, within));
         match finding.await {
             Ok(found) => {
                 let replies = Arc::new(PendingReplies::default());
                 tokio::spawn(replies.clone().serve(events));
-                Ok(Walks::new(node, replies, found, pass))
+                Ok(Walks::new(node, id, replies, found, pass))
             }
             Err(error) => {
                 node.stop().await;
@@ -129,10 +113,9 @@ impl WalksBuilder {
 async fn find(
     node: &Node<Server>,
     events: &mut Events<Server>,
-    names: &[String],
-    sought: &[Vec<SocketAddr>],
-    within: Duration,
-) -> Result<Vec<Found>, WalksError> {
+    (names, sought): (&[String], &[Vec<SocketAddr>]),
+    (service, within): (String, Duration),
+) -> Result<Vec<Found>, JoinError> {
     let mut places: Vec<Option<Found>> = vec![None; names.len()];
     // Servers that answered from another address than the requested one.
     let mut others: BTreeMap<NodeId, Found> = BTreeMap::new();
@@ -148,7 +131,7 @@ async fn find(
         }
         tokio::select! {
             event = events.recv() => {
-                let Some(event) = event else { return Err(WalksError::Closed) };
+                let Some(event) = event else { return Err(JoinError::Closed) };
                 let Event::Graph(GraphEvent::Found(server, address, _)) = event else { continue };
                 let address = std::str::from_utf8(&address).ok().and_then(|text| text.parse().ok());
                 let Some(address) = address else { continue };
@@ -159,7 +142,7 @@ async fn find(
                     continue;
                 };
                 if sought.iter().filter(|addresses| addresses.contains(&address)).count() > 1 {
-                    return Err(WalksError::Twice(names[place].clone()));
+                    return Err(JoinError::ServerTwice { server: names[place].clone() });
                 }
                 places[place] = Some(found);
             }
@@ -169,8 +152,9 @@ async fn find(
                 seek_at += SEEK_EVERY;
             }
             () = tokio::time::sleep_until(deadline) => {
-                let servers = missing.iter().map(|&place| names[place].clone()).collect();
-                return Err(WalksError::Unanswered { servers, within });
+                let missing: Vec<&str> = missing.iter().map(|&place| &*names[place]).collect();
+                let peers = missing.join(", ");
+                return Err(JoinError::Unanswered { service, peers, within });
             }
         }
     }

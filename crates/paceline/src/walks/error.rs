@@ -1,47 +1,21 @@
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use paceline_net::{Closed, StartError};
-use paceline_proto::core::ConfigError;
+use paceline_net::Closed;
 use paceline_proto::graphshare::SupplyFault;
 use paceline_proto::walk::Refusal;
 use thiserror::Error;
 
-/// Why servers, a graph or walks are not available.
+/// Why a graph or walks are not available.
+///
+/// - The caller is at fault, and nothing has changed: `Refused`, and `Supply` of a graph that does
+///   not fit its owners.
+/// - Another client is: with `OtherGraph` nothing has changed, with `GraphLost` walks are lost.
+/// - The servers are, or the path to them: with `SupplyTime` and `Supply` some may have their parts.
+/// - This host is: with `Closed` walks that were under way are lost.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum WalksError {
-    /// A setting is out of its range.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The node did not start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// No servers are given, or too many.
-    #[error("{0} servers, expected 1 to 64")]
-    Servers(usize),
-    /// A server's name has no address.
-    #[error("server {server}: {source}")]
-    Unresolved {
-        /// Its name as it was given.
-        server: String,
-        /// The error of the resolver.
-        source: io::Error,
-    },
-    /// Two names resolve to the same server.
-    #[error("{0} is named twice")]
-    Twice(String),
-    /// Servers do not answer.
-    #[error(
-        "no reply from {} within {within:?}: is `paceline node --service walk` running there?",
-        servers.join(", ")
-    )]
-    Unanswered {
-        /// Their names as they were given.
-        servers: Vec<String>,
-        /// How long they were waited for.
-        within: Duration,
-    },
     /// The graph could not be supplied.
     #[error(transparent)]
     Supply(#[from] SupplyFault),
@@ -57,8 +31,8 @@ pub enum WalksError {
     /// The walks were not begun.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The node has stopped.
-    #[error("the node has stopped")]
+    /// The client or its host has stopped.
+    #[error("the client or its host has stopped")]
     Closed,
 }
 

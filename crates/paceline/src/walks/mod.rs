@@ -32,14 +32,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use paceline_net::{Node, Stats};
 use paceline_proto::core::{NodeId, mix};
-use paceline_proto::graphshare::{Edit, EditError, GraphCommand, Supply, SupplyFault};
-use paceline_proto::walk::{Command, Discipline, Graph, Job, JobId, Owners, PassConfig, Server};
+use paceline_proto::graphshare::{GraphCommand, Supply};
+use paceline_proto::walk::{Command, Discipline, JobId, Owners, Server};
 
 use builder::Found;
 use replies::PendingReplies;
 
 pub use builder::WalksBuilder;
 pub use error::WalksError;
+pub use paceline_proto::graphshare::{Edit, EditError, SupplyFault, VertexChange};
+pub use paceline_proto::walk::{
+    Census, Chance, Config, Graph, GraphError, Job, JobReport, Kind, Length, Node2Vec, PassConfig,
+    Refusal, Sources, Stop, Trail, Vertex, Walk,
+};
 pub use server::WalkServer;
 pub use walking::{Walked, Walking};
 
@@ -55,6 +60,19 @@ pub struct SharedGraph {
     pub owners: Vec<u16>,
 }
 
+impl SharedGraph {
+    /// A graph without weights.
+    pub fn new(graph: impl Into<Arc<Graph>>, owners: Vec<u16>) -> SharedGraph {
+        SharedGraph { graph: graph.into(), weights: None, owners }
+    }
+
+    /// The weights that the graph was made with ([`Graph::with_weights`]), row by row: servers need
+    /// them as they were given.
+    pub fn with_weights(self, weights: impl Into<Arc<Vec<f32>>>) -> SharedGraph {
+        SharedGraph { weights: Some(weights.into()), ..self }
+    }
+}
+
 /// A client of servers of walks. Clones are of the same; it stops when the last clone and all
 /// [`Walking`]s are dropped.
 #[derive(Clone)]
@@ -65,6 +83,7 @@ pub struct Walks {
 struct Shared {
     node: Node<Server>,
     replies: Arc<PendingReplies>,
+    id: NodeId,
     servers: Vec<Found>,
     pass: Option<PassConfig>,
     numbers: AtomicU64,
@@ -73,12 +92,23 @@ struct Shared {
 impl Walks {
     fn new(
         node: Node<Server>,
+        id: NodeId,
         replies: Arc<PendingReplies>,
         servers: Vec<Found>,
         pass: Option<PassConfig>,
     ) -> Walks {
         let numbers = AtomicU64::new(1);
-        Walks { shared: Arc::new(Shared { node, replies, servers, pass, numbers }) }
+        Walks { shared: Arc::new(Shared { node, id, replies, servers, pass, numbers }) }
+    }
+
+    /// This host's id.
+    pub fn id(&self) -> NodeId {
+        self.shared.id
+    }
+
+    /// The address that the host listens on.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared.node.local_addr()
     }
 
     /// The servers, in the order in which vertices are distributed to them.
@@ -197,7 +227,8 @@ impl Walks {
         self.shared.node.stats()
     }
 
-    /// Stops the client. Servers keep the graph.
+    /// Ends the client: it gives up its walks. Servers keep the graph. A client is no member, so
+    /// there is nothing to leave.
     pub async fn stop(&self) {
         self.shared.node.stop().await;
     }

@@ -30,12 +30,12 @@ impl WalkServer {
         WalkServer { node, id, _reader: Arc::new(Reader(reader)) }
     }
 
-    /// The server's number.
+    /// This host's id.
     pub fn id(&self) -> NodeId {
         self.id
     }
 
-    /// Where it listens.
+    /// The address that the host listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.node.local_addr()
     }
@@ -45,8 +45,8 @@ impl WalkServer {
         self.node.stats()
     }
 
-    /// Stops the server. Its part of the graph and the walkers at it are lost; their homes start
-    /// those walks again.
+    /// Ends the server. It is no member, so there is nothing to leave. Its part of the graph and the
+    /// walkers at it are lost; their homes start those walks again.
     pub async fn stop(&self) {
         self.node.stop().await;
     }

@@ -20,17 +20,18 @@ fn service() -> ServiceNumber {
     ServiceNumber::of("group", "g")
 }
 
-fn host(id: u32) -> Host {
-    Host::builder("test").id(NodeId::from(id)).start().unwrap()
+async fn host(id: u32) -> Host {
+    Host::builder("test").id(NodeId::from(id)).start().await.unwrap()
 }
 
 /// Members 1 to 3 in one view, and that view.
 async fn group() -> (Vec<Group>, Vec<Events>, Arc<View>) {
-    let (first, events) = host(1).group("g").bootstrap().await.unwrap();
+    let (first, events) = host(1).await.group("g").bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
     let (mut groups, mut all_events) = (vec![first], vec![events]);
     for id in 2..=MEMBERS {
-        let (group, events) = host(id).group("g").within(SOON).join([&peer]).await.unwrap();
+        let (group, events) =
+            host(id).await.group("g").within(SOON).peers([&peer]).join().await.unwrap();
         groups.push(group);
         all_events.push(events);
     }
@@ -123,7 +124,8 @@ async fn a_group_beside_sixty_one_phantom_joiners_goes_on_as_it_was() {
     }
     // Who does answer comes in.
     let peer = groups[0].local_addr().to_string();
-    let (fourth, mut own) = host(4).group("g").within(SOON).join([&peer]).await.unwrap();
+    let (fourth, mut own) =
+        host(4).await.group("g").within(SOON).peers([&peer]).join().await.unwrap();
     for events in events.iter_mut().chain([&mut own]) {
         view_of(events, 4).await;
     }
@@ -250,13 +252,15 @@ async fn what_a_forger_sends_in_the_name_of_a_member_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thirty_two_hosts_that_join_at_once_are_all_members_soon() {
     const JOINERS: u32 = 32;
-    let (first, mut events) = host(0).group("g").bootstrap().await.unwrap();
+    let (first, mut events) = host(0).await.group("g").bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
     let began = Instant::now();
     let joining: Vec<_> = (1..=JOINERS)
         .map(|id| {
             let peer = peer.clone();
-            tokio::spawn(async move { host(id).group("g").within(SOON).join([peer]).await })
+            tokio::spawn(async move {
+                host(id).await.group("g").within(SOON).peers([peer]).join().await
+            })
         })
         .collect();
     let mut joined = Vec::new();

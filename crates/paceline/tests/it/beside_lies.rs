@@ -92,12 +92,12 @@ impl Liar {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures time on a machine without other load, half a minute: run it in release"]
 async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
-    let host = |id| Host::builder("test").id(NodeId(id)).start().unwrap();
-    let (first, events) = host(1).group("g").bootstrap().await.unwrap();
+    let host = async |id| Host::builder("test").id(NodeId(id)).start().await.unwrap();
+    let (first, events) = host(1).await.group("g").bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
     let mut members = vec![(first, events)];
     for id in 2..=3 {
-        members.push(host(id).group("g").join([&peer]).await.unwrap());
+        members.push(host(id).await.group("g").peers([&peer]).join().await.unwrap());
     }
     let delivered = Arc::new(AtomicU64::new(0));
     let mut groups = Vec::new();
@@ -129,11 +129,13 @@ async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
 
 /// The share of its rate that a table keeps.
 async fn table(algorithm: Algorithm) -> f64 {
-    let builder = |id| builder(id).algorithm(algorithm);
-    let first = builder(1).bootstrap().await.unwrap();
+    let builder = async |id| builder(id).await.algorithm(algorithm);
+    let first = builder(1).await.bootstrap().await.unwrap();
     let mut hosts = vec![first];
     for id in 2..=3 {
-        hosts.push(builder(id).join([hosts[0].local_addr().to_string()]).await.unwrap());
+        hosts.push(
+            builder(id).await.peers([hosts[0].local_addr().to_string()]).join().await.unwrap(),
+        );
     }
     for number in 0..100 {
         hosts[0].put(format!("key {number}"), format!("value {number}")).await.unwrap();

@@ -11,7 +11,7 @@ use paceline::dht::{
     DhtStat, Expect, HostStat, Key, PutIfOutcome, Results, ScanEntry, Style, VALUE_BYTES_MAX,
     Versioned,
 };
-use paceline::{Algorithm, Dht, DhtBuilder, DhtError, Host, KeyError};
+use paceline::{Algorithm, Dht, DhtBuilder, Host, JoinError, KeyError, Refusal};
 use support::builder;
 
 const HOSTS: u32 = 16;
@@ -23,10 +23,10 @@ fn address(dht: &Dht) -> String {
 }
 
 async fn table(hosts: u32, change: impl Fn(DhtBuilder) -> DhtBuilder) -> Vec<Dht> {
-    let mut dhts = vec![change(builder(0)).bootstrap().await.unwrap()];
+    let mut dhts = vec![change(builder(0).await).bootstrap().await.unwrap()];
     for id in 1..hosts {
         let peer = address(&dhts[0]);
-        dhts.push(change(builder(id)).join([peer]).await.unwrap());
+        dhts.push(change(builder(id).await).peers([peer]).join().await.unwrap());
     }
     dhts
 }
@@ -92,7 +92,7 @@ async fn what_is_put_at_one_host_is_read_and_removed_at_others() {
         assert_eq!(dhts[1].get("apples").await.unwrap(), None);
 
         let peer = address(&dhts[3]);
-        let client = builder(77).algorithm(algorithm).visit([peer]).await.unwrap();
+        let client = builder(77).await.algorithm(algorithm).peers([peer]).visit().await.unwrap();
         assert_eq!(client.put("plums", "5").await.unwrap(), 3, "{algorithm}");
         assert_eq!(dhts[0].get("plums").await.unwrap().unwrap(), "5");
         all_done(client.put_all(entries(200)), 200).await;
@@ -137,9 +137,9 @@ async fn a_host_that_leaves_hands_over_what_it_holds() {
 async fn a_host_that_starts_with_its_file_hands_back_what_it_held() {
     let folder = tempfile::tempdir().unwrap();
     let file = |id: u32| folder.path().join(format!("{id}.redb"));
-    let durable = |id: u32| builder(id).copies(1).durable(file(id));
-    let first = durable(0).bootstrap().await.unwrap();
-    let second = durable(1).join([address(&first)]).await.unwrap();
+    let durable = async |id: u32| builder(id).await.copies(1).durable(file(id));
+    let first = durable(0).await.bootstrap().await.unwrap();
+    let second = durable(1).await.peers([address(&first)]).join().await.unwrap();
     all_done(first.put_all(entries(300)), 300).await;
     first.remove(key(8)).await.unwrap();
     // What was written before it had its place comes to it.
@@ -150,13 +150,14 @@ async fn a_host_that_starts_with_its_file_hands_back_what_it_held() {
     };
     tokio::time::timeout(SOON, some).await.expect("it holds its part");
     assert!(matches!(
-        durable(1).join([address(&first)]).await.err(),
-        Some(DhtError::Disk(error)) if error.reason.contains("its own file")
+        durable(1).await.peers([address(&first)]).join().await.err(),
+        Some(JoinError::Disk(error)) if error.reason.contains("its own file")
     ));
     second.stop().await;
 
     // Another host with the same file: what it held belongs elsewhere in part.
-    let again = builder(9).copies(1).durable(file(1)).join([address(&first)]).await.unwrap();
+    let again =
+        builder(9).await.copies(1).durable(file(1)).peers([address(&first)]).join().await.unwrap();
     held(&[first.clone(), again.clone()], 299).await;
     let kept = || (0..300).filter(|&number| number != 8);
     let read = all_done(first.get_all(kept().map(key)), 299).await;
@@ -175,8 +176,9 @@ async fn a_host_that_starts_with_its_file_hands_back_what_it_held() {
     // And all of them, from their files alone.
     again.stop().await;
     first.stop().await;
-    let first = durable(0).bootstrap().await.unwrap();
-    let second = builder(9).copies(1).durable(file(1)).join([address(&first)]).await.unwrap();
+    let first = durable(0).await.bootstrap().await.unwrap();
+    let second =
+        builder(9).await.copies(1).durable(file(1)).peers([address(&first)]).join().await.unwrap();
     held(&[first.clone(), second.clone()], 299).await;
     assert_eq!(second.get(key(8)).await.unwrap(), None);
     assert_eq!(second.get(key(9)).await.unwrap(), Some(value(9)));
@@ -241,22 +243,25 @@ async fn who_cannot_join_is_told_why() {
     let dhts = table(2, |builder| builder).await;
     let peer = address(&dhts[0]);
     let soon = Duration::from_millis(700);
-    let error = |joined: Result<Dht, DhtError>| joined.err().expect("not in").to_string();
-    let text = error(builder(5).within(soon).join(["127.0.0.1:1"]).await);
+    let error = |joined: Result<Dht, JoinError>| joined.err().expect("not in").to_string();
+    let text = error(builder(5).await.within(soon).peers(["127.0.0.1:1"]).join().await);
     assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
-    let other = builder(5).algorithm(Algorithm::Pastry).within(soon).join([&peer]).await;
-    assert!(error(other).contains("algorithm"));
-    assert!(error(builder(5).join([] as [&str; 0]).await).contains("no peer"));
-    assert!(error(builder(5).join(["127.0.0.1"]).await).contains("expected HOST:PORT"));
-    let text = error(builder(5).bundle(0).join([&peer]).await);
+    let other =
+        builder(5).await.algorithm(Algorithm::Pastry).within(soon).peers([&peer]).join().await;
+    assert!(error(other).contains("no member of `dht/pastry table` answered"));
+    assert!(error(builder(5).await.peers([] as [&str; 0]).join().await).contains("no peer"));
+    assert!(
+        error(builder(5).await.peers(["127.0.0.1"]).join().await).contains("expected HOST:PORT")
+    );
+    let text = error(builder(5).await.bundle(0).peers([&peer]).join().await);
     assert_eq!(text, "bundle is 0, expected 1 to 1024");
-    assert!(error(builder(5).copies(0).join([&peer]).await).contains("copies is 0"));
-    let nowhere = builder(5).durable(Path::new("/no/such/folder/file"));
+    assert!(error(builder(5).await.copies(0).peers([&peer]).join().await).contains("copies is 0"));
+    let nowhere = builder(5).await.durable(Path::new("/no/such/folder/file"));
     assert!(error(nowhere.bootstrap().await).contains("/no/such/folder/file"));
-    let client = builder(5).durable("file").visit([&peer]).await;
-    assert!(matches!(client.err(), Some(DhtError::DurableClient)));
-    let twin = builder(1).within(Duration::from_secs(2)).join([&peer]).await;
-    assert!(matches!(twin.err(), Some(DhtError::IdInUse)));
+    let client = builder(5).await.durable("file").peers([&peer]).visit().await;
+    assert!(matches!(client.err(), Some(JoinError::DurableClient)));
+    let twin = builder(1).await.within(Duration::from_secs(2)).peers([&peer]).join().await;
+    assert!(matches!(twin.err(), Some(JoinError::Refused { refusal: Refusal::IdInUse })));
     dhts[0].put("still", "here").await.unwrap();
 }
 
@@ -264,9 +269,14 @@ async fn who_cannot_join_is_told_why() {
 async fn recursive_clients_read_and_write_like_iterative_ones() {
     for algorithm in Algorithm::ALL {
         let dhts = table(6, |builder| builder.algorithm(algorithm)).await;
-        let visit = |style| {
-            let host = Host::builder("test").start().unwrap();
-            host.dht("table").algorithm(algorithm).style(style).visit([address(&dhts[2])])
+        let visit = async |style| {
+            let host = Host::builder("test").start().await.unwrap();
+            host.dht("table")
+                .algorithm(algorithm)
+                .style(style)
+                .peers([address(&dhts[2])])
+                .visit()
+                .await
         };
         let recursive = visit(Style::Recursive).await.unwrap();
         let iterative = visit(Style::Iterative).await.unwrap();
@@ -289,9 +299,9 @@ async fn recursive_clients_read_and_write_like_iterative_ones() {
 async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
     let dhts = table(6, |builder| builder).await;
     let mut readers: Vec<_> = dhts.iter().map(Dht::deliveries).collect();
-    let host = Host::builder("test").start().unwrap();
+    let host = Host::builder("test").start().await.unwrap();
     let client =
-        host.dht("table").style(Style::Recursive).visit([address(&dhts[0])]).await.unwrap();
+        host.dht("table").style(Style::Recursive).peers([address(&dhts[0])]).visit().await.unwrap();
     let payload = Bytes::from("for all");
     for sender in [&dhts[1], &client] {
         all_done(sender.send_all((0..60).map(key), payload.clone()), 60).await;
@@ -299,7 +309,7 @@ async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
         while reached.len() < 60 {
             for reader in &mut readers {
                 let soon = Duration::from_millis(50);
-                while let Ok(Some(delivery)) = tokio::time::timeout(soon, reader.next()).await {
+                while let Ok(Some(delivery)) = tokio::time::timeout(soon, reader.recv()).await {
                     assert_eq!((delivery.origin, &delivery.payload), (sender.id(), &payload));
                     let fresh = delivery.keys.iter().all(|&key| reached.insert(key));
                     assert!(fresh, "a key was delivered twice");
@@ -314,7 +324,7 @@ async fn a_payload_is_delivered_once_for_each_key_at_its_host() {
     assert!(matches!(refused, Err(KeyError::ValueTooLarge { .. })), "{refused:?}");
     let mut ended = dhts[3].deliveries();
     dhts[3].stop().await;
-    assert!(ended.next().await.is_none());
+    assert!(ended.recv().await.is_none());
 }
 
 /// Changes a bit of each `pattern`, wherever it stands. Returns in how many places.
@@ -333,11 +343,11 @@ async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
     const COUNT: usize = 300;
     let folder = tempfile::tempdir().unwrap();
     let file = |id: u32| folder.path().join(format!("{id}.redb"));
-    let first = builder(0).durable(file(0)).bootstrap().await.unwrap();
+    let first = builder(0).await.durable(file(0)).bootstrap().await.unwrap();
     let mut dhts = vec![first];
     for id in 1..3 {
         let peer = address(&dhts[0]);
-        dhts.push(builder(id).durable(file(id)).join([peer]).await.unwrap());
+        dhts.push(builder(id).await.durable(file(id)).peers([peer]).join().await.unwrap());
     }
     let copies = all_done(dhts[0].put_all(entries(COUNT)), COUNT).await;
     assert!(copies.iter().all(|&copies| copies == 3));
@@ -345,7 +355,7 @@ async fn a_host_whose_file_is_damaged_is_filled_again_by_the_others() {
     let mut bytes = std::fs::read(file(2)).unwrap();
     assert!(damage(&mut bytes, b"value ") >= COUNT, "values stand in the file as they are");
     std::fs::write(file(2), bytes).unwrap();
-    let again = builder(2).durable(file(2)).join([address(&dhts[0])]).await.unwrap();
+    let again = builder(2).await.durable(file(2)).peers([address(&dhts[0])]).join().await.unwrap();
     let damaged = again.damaged_file().expect("its file is damaged").clone();
     assert!(damaged.file == file(2) && damaged.kept_as.exists(), "{damaged}");
     dhts.push(again);
@@ -450,7 +460,7 @@ async fn all_entries_are_scanned_and_all_hosts_asked_by_hosts_and_clients() {
             .collect();
         expected.sort();
         let peer = address(&dhts[3]);
-        let client = builder(77).algorithm(algorithm).visit([peer]).await.unwrap();
+        let client = builder(77).await.algorithm(algorithm).peers([peer]).visit().await.unwrap();
         for dht in [&dhts[0], &client] {
             let read = scanned(dht).await.into_iter();
             let read: Vec<_> =

@@ -9,8 +9,8 @@ use super::support::dns::NameServer;
 
 const WITHIN: Duration = Duration::from_secs(30);
 
-fn host(id: u32) -> Host {
-    Host::builder("test").id(NodeId::from(id)).start().unwrap()
+async fn host(id: u32) -> Host {
+    Host::builder("test").id(NodeId::from(id)).start().await.unwrap()
 }
 
 /// Waits for a view of this many members.
@@ -35,13 +35,16 @@ fn refusal(joined: Result<(Group, Events), JoinError>) -> String {
 #[tokio::test]
 async fn five_hosts_that_start_at_once_create_one_group_each_time() {
     for round in 0..20 {
-        let hosts: Vec<Host> = (0..5).map(|id| host(10 * round + id)).collect();
+        let mut hosts = Vec::new();
+        for id in 0..5 {
+            hosts.push(host(10 * round + id).await);
+        }
         let addresses: Vec<String> = hosts.iter().map(|host| host.address().to_string()).collect();
         let starting: Vec<_> = hosts
             .into_iter()
             .map(|host| {
                 let group = host.group("pods").within(WITHIN);
-                tokio::spawn(group.expect(3, addresses.clone()))
+                tokio::spawn(group.peers(addresses.clone()).expect(3))
             })
             .collect();
         let mut members = Vec::new();
@@ -62,18 +65,18 @@ async fn five_hosts_that_start_at_once_create_one_group_each_time() {
 /// Each knows the first one only: they learn of each other from it.
 #[tokio::test]
 async fn hosts_that_know_one_of_them_create_a_group_and_later_ones_join_it() {
-    let first = host(3);
+    let first = host(3).await;
     let peer = first.address().to_string();
     let expect =
-        |host: Host| tokio::spawn(host.group("g").within(WITHIN).expect(3, [peer.clone()]));
-    let starting = [expect(first), expect(host(1)), expect(host(2))];
+        |host: Host| tokio::spawn(host.group("g").within(WITHIN).peers([peer.clone()]).expect(3));
+    let starting = [expect(first), expect(host(1).await), expect(host(2).await)];
     let mut members = Vec::new();
     for joined in starting {
         members.push(joined.await.unwrap().unwrap());
     }
     let view = view_of(&mut members[0].1, 3).await;
     assert_eq!(view.members()[0].node, NodeId(1), "the least id creates the group");
-    members.push(expect(host(0)).await.unwrap().unwrap());
+    members.push(expect(host(0).await).await.unwrap().unwrap());
     for (_, events) in &mut members {
         view_of(events, 4).await;
     }
@@ -81,13 +84,13 @@ async fn hosts_that_know_one_of_them_create_a_group_and_later_ones_join_it() {
 
 #[tokio::test]
 async fn hosts_of_a_multicast_create_its_group_together() {
-    let hosts = [host(1), host(2)];
+    let hosts = [host(1).await, host(2).await];
     let addresses: Vec<String> = hosts.iter().map(|host| host.address().to_string()).collect();
     let starting: Vec<_> = hosts
         .iter()
         .map(|host| {
             let group = host.multicast("prices").within(WITHIN);
-            tokio::spawn(group.expect(2, addresses.clone()))
+            tokio::spawn(group.peers(addresses.clone()).expect(2))
         })
         .collect();
     for joined in starting {
@@ -99,27 +102,27 @@ async fn hosts_of_a_multicast_create_its_group_together() {
 #[tokio::test]
 async fn too_few_hosts_and_hosts_that_expect_another_number_are_told_so() {
     let soon = Duration::from_secs(2);
-    let (one, other) = (host(1), host(2));
+    let (one, other) = (host(1).await, host(2).await);
     let peers = [one.address().to_string(), other.address().to_string()];
-    let said = refusal(one.group("g").expect(1, &peers).await);
+    let said = refusal(one.group("g").peers(&peers).expect(1).await);
     assert_eq!(said, "expect is 1, expected 2 to 64");
     let limited = one.group("g").with_views(|views| views.with_members_max(2));
     assert_eq!(
-        refusal(limited.expect(3, &peers).await),
+        refusal(limited.peers(&peers).expect(3).await),
         "expect is 3, expected at most members_max"
     );
     let (one_said, other_said) = tokio::join!(
-        one.group("few").within(soon).expect(3, &peers),
-        other.group("few").within(soon).expect(3, &peers),
+        one.group("few").within(soon).peers(&peers).expect(3),
+        other.group("few").within(soon).peers(&peers).expect(3),
     );
     for said in [refusal(one_said), refusal(other_said)] {
         assert!(said.contains("fewer than 3 hosts found each other"), "{said}");
     }
-    let (one, other) = (host(1), host(2));
+    let (one, other) = (host(1).await, host(2).await);
     let peers = [one.address().to_string(), other.address().to_string()];
     let (one_said, other_said) = tokio::join!(
-        one.group("odd").within(soon).expect(2, &peers),
-        other.group("odd").within(soon).expect(3, &peers),
+        one.group("odd").within(soon).peers(&peers).expect(2),
+        other.group("odd").within(soon).peers(&peers).expect(3),
     );
     assert!(matches!(one_said.err(), Some(JoinError::OtherExpect { expect: 2 })));
     assert!(matches!(other_said.err(), Some(JoinError::OtherExpect { expect: 3 })));
@@ -128,7 +131,7 @@ async fn too_few_hosts_and_hosts_that_expect_another_number_are_told_so() {
 /// One group, whose first member is at 127.0.0.3.
 async fn founder() -> (Group, Events, SocketAddr) {
     let bind = SocketAddr::from(([127, 0, 0, 3], 0));
-    let host = Host::builder("test").id(NodeId(1)).bind(bind).start().unwrap();
+    let host = Host::builder("test").id(NodeId(1)).bind(bind).start().await.unwrap();
     let address = host.address();
     let (group, events) = host.group("g").bootstrap().await.unwrap();
     (group, events, address)
@@ -139,9 +142,10 @@ async fn a_name_that_has_no_address_then_one_then_three_is_asked_until_a_member_
     let mut server = NameServer::start().await;
     let (_group, _events, address) = founder().await;
     server.set_addresses("pods.test", &[]);
-    let joiner = Host::builder("test").id(NodeId(2)).dns_server(server.address).start().unwrap();
+    let joiner =
+        Host::builder("test").id(NodeId(2)).dns_server(server.address).start().await.unwrap();
     let peer = format!("dns:pods.test:{}", address.port());
-    let joining = tokio::spawn(joiner.group("g").within(WITHIN).join([peer]));
+    let joining = tokio::spawn(joiner.group("g").within(WITHIN).peers([peer]).join());
     server.answers(4).await;
     assert!(!joining.is_finished());
     let [silent, gone, member] = [7, 8, 3].map(|last| Ipv4Addr::new(127, 0, 0, last));
@@ -160,8 +164,9 @@ async fn srv_records_give_targets_and_ports() {
     server.set_addresses("pod-0.test", &[Ipv4Addr::new(127, 0, 0, 3)]);
     let services = [("gone.test", 1), ("pod-0.test", address.port())];
     server.set_services("_paceline._udp.test", &services);
-    let joiner = Host::builder("test").id(NodeId(2)).dns_server(server.address).start().unwrap();
-    let joining = joiner.group("g").within(WITHIN).join(["dns:_paceline._udp.test"]);
+    let joiner =
+        Host::builder("test").id(NodeId(2)).dns_server(server.address).start().await.unwrap();
+    let joining = joiner.group("g").within(WITHIN).peers(["dns:_paceline._udp.test"]).join();
     let (joined, _events) = joining.await.unwrap();
     assert_eq!(joined.members(), [NodeId(1), NodeId(2)]);
 }
@@ -170,10 +175,11 @@ async fn srv_records_give_targets_and_ports() {
 async fn the_error_says_which_name_is_wrong_and_which_form() {
     let server = NameServer::start().await;
     server.set_addresses("empty.test", &[]);
-    let joiner = Host::builder("test").id(NodeId(2)).dns_server(server.address).start().unwrap();
+    let joiner =
+        Host::builder("test").id(NodeId(2)).dns_server(server.address).start().await.unwrap();
     let builder = || joiner.group("g").within(Duration::from_millis(1200));
     let peers = ["dns:empty.test:7", "dns:wrong.test:7", "dns:_a._tcp.wrong.test", "127.0.0.9:7"];
-    let said = refusal(builder().join(peers).await);
+    let said = refusal(builder().peers(peers).join().await);
     for part in [
         "(dns:empty.test:7: no addresses)",
         "(dns:wrong.test:7: the name does not exist)",
@@ -182,7 +188,7 @@ async fn the_error_says_which_name_is_wrong_and_which_form() {
         assert!(said.contains(part), "{said}");
     }
     assert!(!said.contains("(127.0.0.9"), "{said}");
-    let joiner = host(3);
+    let joiner = host(3).await;
     let builder = || joiner.group("g");
     for (peer, parts) in [
         ("127.0.0.1", ["peer `127.0.0.1` has no port", "expected HOST:PORT"]),
@@ -193,7 +199,7 @@ async fn the_error_says_which_name_is_wrong_and_which_form() {
         // Which cargo sets to a version.
         ("env:CARGO_PKG_VERSION", ["peers of `env:CARGO_PKG_VERSION`", "has no port"]),
     ] {
-        let said = refusal(builder().join([peer]).await);
+        let said = refusal(builder().peers([peer]).join().await);
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
 }
@@ -205,12 +211,13 @@ async fn a_file_is_read_again_until_a_member_answers() {
     std::fs::write(&path, "# none yet\n").unwrap();
     let (_group, _events, address) = founder().await;
     let peer = format!("file:{}", path.display());
-    let joining = tokio::spawn(host(2).group("g").within(WITHIN).join([peer]));
+    let joining = tokio::spawn(host(2).await.group("g").within(WITHIN).peers([peer]).join());
     tokio::task::yield_now().await;
     std::fs::write(&path, format!("127.0.0.1:1 # nothing there\n{address}\n")).unwrap();
     let (joined, _events) = joining.await.unwrap().unwrap();
     assert_eq!(joined.members(), [NodeId(1), NodeId(2)]);
     std::fs::write(&path, "127.0.0.1:1\nweb\n").unwrap();
-    let said = refusal(host(4).group("g").join([format!("file:{}", path.display())]).await);
+    let said =
+        refusal(host(4).await.group("g").peers([format!("file:{}", path.display())]).join().await);
     assert!(said.contains("line 2: `web` has no port"), "{said}");
 }

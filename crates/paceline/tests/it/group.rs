@@ -11,19 +11,20 @@ use paceline::{
 
 type Change = fn(BroadcastConfig) -> BroadcastConfig;
 
-fn host(id: u32) -> Host {
-    Host::builder("test").id(NodeId::from(id)).start().unwrap()
+async fn host(id: u32) -> Host {
+    Host::builder("test").id(NodeId::from(id)).start().await.unwrap()
 }
 
 /// A group of this many members in this process, each in the same view.
 async fn cluster(members: u32, change: Change) -> (Vec<Group>, Vec<Events>) {
-    let (first, events) = host(0).group("g").with_broadcast(change).bootstrap().await.unwrap();
+    let (first, events) =
+        host(0).await.group("g").with_broadcast(change).bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
     let joining: Vec<_> = (1..members)
         .map(|id| {
             let peer = peer.clone();
             let joins = async move {
-                host(id).group("g").with_broadcast(change).join([peer]).await.unwrap()
+                host(id).await.group("g").with_broadcast(change).peers([peer]).join().await.unwrap()
             };
             tokio::spawn(joins)
         })
@@ -236,7 +237,7 @@ async fn a_member_that_crashes_is_out_of_the_view_soon_and_nothing_is_lost() {
 async fn a_member_that_leaves_is_told_and_so_are_the_others() {
     let (groups, mut events) = cluster(3, |config| config).await;
     groups[0].broadcast("farewell").await.unwrap();
-    groups[0].leave().unwrap();
+    groups[0].leave().await.unwrap();
     let mut own = events.remove(0);
     let mut has_delivered = false;
     loop {
@@ -276,7 +277,7 @@ async fn a_receipt_tells_when_a_message_is_with_every_member_or_never_will_be() 
     groups[1].stop().await;
     let third = groups[0].broadcast_with_receipt("three").await.unwrap();
     tokio::time::timeout(Duration::from_secs(10), third.stable()).await.unwrap().unwrap();
-    groups[0].leave().unwrap();
+    groups[0].leave().await.unwrap();
     while heard.recv().await != Some(Event::Left) {}
     let refused = groups[0].broadcast_with_receipt("four").await.err();
     assert_eq!(refused, Some(BroadcastError::NotAMember));
@@ -300,20 +301,20 @@ async fn who_cannot_join_is_told_why() {
     let soon = Duration::from_millis(1500);
     let error = |joined: Result<(Group, Events), JoinError>| joined.err().expect("no member");
 
-    let elsewhere = Host::builder("another").start().unwrap();
-    let joined = elsewhere.group("g").within(soon).join([&peer]).await;
+    let elsewhere = Host::builder("another").start().await.unwrap();
+    let joined = elsewhere.group("g").within(soon).peers([&peer]).join().await;
     assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another cluster");
-    let joined = host(7).group("another").within(soon).join([&peer]).await;
+    let joined = host(7).await.group("another").within(soon).peers([&peer]).join().await;
     assert!(matches!(error(joined), JoinError::Unanswered { .. }), "another group");
-    let joined = host(7).group("g").within(soon).join(["127.0.0.1:1"]).await;
+    let joined = host(7).await.group("g").within(soon).peers(["127.0.0.1:1"]).join().await;
     let text = error(joined).to_string();
     assert!(text.contains("127.0.0.1:1") && text.contains("is one running"), "{text}");
 
-    let joined = host(7).group("g").join(["no such host.invalid:1"]).await;
+    let joined = host(7).await.group("g").peers(["no such host.invalid:1"]).join().await;
     assert!(matches!(error(joined), JoinError::Peer(_)));
-    let joined = host(7).group("g").join(["127.0.0.1"]).await;
+    let joined = host(7).await.group("g").peers(["127.0.0.1"]).join().await;
     assert!(error(joined).to_string().contains("expected HOST:PORT"));
-    let joined = host(7).group("g").join([] as [&str; 0]).await;
+    let joined = host(7).await.group("g").peers([] as [&str; 0]).join().await;
     assert!(matches!(error(joined), JoinError::NoPeer));
 }
 
@@ -321,7 +322,7 @@ async fn who_cannot_join_is_told_why() {
 async fn a_second_member_with_the_same_id_is_refused_and_the_first_goes_on() {
     let (groups, mut events) = cluster(3, |config| config).await;
     let peer = groups[0].local_addr().to_string();
-    let joined = host(1).group("g").within(Duration::from_secs(3)).join([peer]).await;
+    let joined = host(1).await.group("g").within(Duration::from_secs(3)).peers([peer]).join().await;
     let refused = joined.err().expect("refused");
     assert!(matches!(refused, JoinError::Refused { refusal: Refusal::IdInUse }), "{refused}");
     groups[1].broadcast("still here").await.unwrap();
@@ -478,14 +479,16 @@ async fn messages_to_one_member_go_on_through_views_and_each_comes_once() {
         for number in 0..1000 {
             sender.send_to(to, format!("{number}")).await.unwrap();
             if number == 300 {
-                leaver.leave().unwrap();
+                let leaver = leaver.clone();
+                tokio::spawn(async move { leaver.leave().await.unwrap() });
             }
             if number % 10 == 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
     });
-    let joined = tokio::spawn(async move { host(7).group("g").join([peer]).await.unwrap() });
+    let joined =
+        tokio::spawn(async move { host(7).await.group("g").peers([peer]).join().await.unwrap() });
     let received = receive_direct(&mut reader, 1000).await;
     let expected: Vec<_> = (0..1000).map(|number| (0, format!("{number}"))).collect();
     assert_eq!(received, expected);

@@ -5,6 +5,7 @@ mod beside_lies;
 mod dht;
 mod discovery;
 mod group;
+mod hosts;
 mod memory;
 mod multicast;
 mod requests;

@@ -13,7 +13,7 @@ const SOON: Duration = Duration::from_secs(30);
 
 async fn join(id: u32, peer: &str, events_bytes_max: usize) -> (Group, Events) {
     let host = Host::builder("test").id(NodeId::from(id)).events_bytes_max(events_bytes_max);
-    host.start().unwrap().group("g").within(SOON).join([peer]).await.unwrap()
+    host.start().await.unwrap().group("g").within(SOON).peers([peer]).join().await.unwrap()
 }
 
 async fn next(events: &mut Events) -> Event {
@@ -25,7 +25,7 @@ async fn next(events: &mut Events) -> Event {
 async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads() {
     const EVENTS_BYTES_MAX: usize = 3000;
     const JOINERS: u32 = 60;
-    let host = Host::builder("test").id(NodeId(1)).start().unwrap();
+    let host = Host::builder("test").id(NodeId(1)).start().await.unwrap();
     let (first, mut events) = host.group("g").bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
     let (_second, mut others) = join(2, &peer, 1 << 20).await;
@@ -47,7 +47,7 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
     let mut most = 0;
     for id in 10..10 + JOINERS {
         let (joiner, mut told) = join(id, &peer, 1 << 20).await;
-        joiner.leave().unwrap();
+        joiner.leave().await.unwrap();
         while next(&mut told).await != Event::Left {}
         joiner.stop().await;
         most = most.max(third.stats().held.events_bytes);
@@ -90,8 +90,8 @@ async fn a_member_that_reads_no_views_holds_a_few_and_comes_back_once_it_reads()
 async fn a_reader_of_payloads_that_stands_still_misses_the_oldest_and_is_told_how_many() {
     const PAYLOADS: u64 = 1300;
     const WAITING_MAX: u64 = 1024;
-    let host: Dht = builder(1).bootstrap().await.unwrap();
-    let client = builder(2).visit([host.local_addr().to_string()]).await.unwrap();
+    let host: Dht = builder(1).await.bootstrap().await.unwrap();
+    let client = builder(2).await.peers([host.local_addr().to_string()]).visit().await.unwrap();
     let mut reader = host.deliveries();
     for number in 0..PAYLOADS {
         let payload = Bytes::from(number.to_be_bytes().to_vec());
@@ -101,7 +101,7 @@ async fn a_reader_of_payloads_that_stands_still_misses_the_oldest_and_is_told_ho
     assert_eq!(host.stats().held.events_bytes, 0, "the host has taken all of them");
     host.put("key", "value").await.unwrap();
     for number in PAYLOADS - WAITING_MAX..PAYLOADS {
-        let delivery = tokio::time::timeout(SOON, reader.next()).await.expect("in time");
+        let delivery = tokio::time::timeout(SOON, reader.recv()).await.expect("in time");
         assert_eq!(delivery.unwrap().payload[..], number.to_be_bytes());
     }
     assert_eq!(reader.missed(), PAYLOADS - WAITING_MAX);

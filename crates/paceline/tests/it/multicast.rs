@@ -13,18 +13,18 @@ use paceline::{Host, Multicast, MulticastBuilder, MulticastError, NodeId};
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(30);
 
-fn builder(id: u32) -> MulticastBuilder {
-    Host::builder("test").id(NodeId::from(id)).start().unwrap().multicast("prices")
+async fn builder(id: u32) -> MulticastBuilder {
+    Host::builder("test").id(NodeId::from(id)).start().await.unwrap().multicast("prices")
 }
 
 type Member = (Multicast, Events);
 
 /// A group of `members` members, once each knows of all.
 async fn group(members: u32, change: impl Fn(Config) -> Config) -> Vec<Member> {
-    let mut group = vec![builder(0).with_repairs(&change).bootstrap().await.unwrap()];
+    let mut group = vec![builder(0).await.with_repairs(&change).bootstrap().await.unwrap()];
     for id in 1..members {
         let peer = group[0].0.local_addr().to_string();
-        group.push(builder(id).with_repairs(&change).join([peer]).await.unwrap());
+        group.push(builder(id).await.with_repairs(&change).peers([peer]).join().await.unwrap());
     }
     for (_, events) in &mut group {
         view_of(events, members as usize).await;
@@ -107,7 +107,7 @@ async fn a_member_that_stops_leaves_the_view_and_the_others_go_on() {
     let packet = tokio::time::timeout(SOON, group[1].1.packet()).await.unwrap().unwrap();
     assert_eq!((packet.sender, &packet.payload[..]), (NodeId(0), &b"hello"[..]));
     let (leaver, mut events) = group.pop().unwrap();
-    leaver.leave().unwrap();
+    leaver.leave().await.unwrap();
     while next(&mut events).await != Event::Left {}
     let refused = leaver.send("late").await;
     assert_eq!(refused, Err(MulticastError::Refused(RejectReason::NotAMember(GroupId(0)))));

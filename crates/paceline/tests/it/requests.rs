@@ -68,13 +68,14 @@ impl Peer {
 }
 
 async fn cluster(members: u32, change: Change) -> Vec<Peer> {
-    let host = |id: u32| Host::builder("test").id(NodeId::from(id)).start().unwrap();
-    let group = host(0).group("g").with_views(change);
+    let host = async |id: u32| Host::builder("test").id(NodeId::from(id)).start().await.unwrap();
+    let group = host(0).await.group("g").with_views(change);
     let (group, events) = group.bootstrap().await.unwrap();
     let peer = group.local_addr().to_string();
     let mut peers = vec![Peer::new(group, events)];
     for id in 1..members {
-        let joined = host(id).group("g").with_views(change).join([&peer]).await.unwrap();
+        let joined =
+            host(id).await.group("g").with_views(change).peers([&peer]).join().await.unwrap();
         peers.push(Peer::new(joined.0, joined.1));
     }
     for peer in &mut peers {
@@ -167,7 +168,7 @@ async fn a_member_that_leaves_or_is_gone_ends_the_requests_to_it() {
     };
     let of_one_that_leaves = ask(to);
     let held = peers[1].asked().await;
-    peers[1].group.leave().unwrap();
+    peers[1].group.leave().await.unwrap();
     let ended = timeout(SOON, of_one_that_leaves).await.expect("in time").unwrap();
     assert_eq!(ended, failed(RequestFailure::Departed));
     drop(held);
@@ -184,7 +185,7 @@ async fn a_member_that_leaves_or_is_gone_ends_the_requests_to_it() {
     assert_eq!(timeout(SOON, own).await.expect("in time").unwrap().unwrap(), "here");
     let pending = ask(peers[0].member(3));
     let _held = peers[3].asked().await;
-    peers[0].group.leave().unwrap();
+    peers[0].group.leave().await.unwrap();
     let ended = timeout(SOON, pending).await.expect("in time").unwrap();
     assert_eq!(ended, failed(RequestFailure::Parted));
 }
@@ -221,7 +222,7 @@ async fn a_request_to_all_ends_with_its_quorum_and_names_those_that_did_not_repl
     let missed = timeout(SOON, pending).await.expect("in time").unwrap();
     let Err(RequestAllError::Missed { replies, .. }) = missed else { panic!("{missed:?}") };
     assert!(replies.failures().any(|(_, failure)| failure == RequestFailure::Refused), "{replies}");
-    groups[2].leave().unwrap();
+    groups[2].leave().await.unwrap();
     silent.view_of(3).await;
     while group.members().len() != 3 {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -11,9 +11,12 @@ use crate::support::ring;
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(60);
 
-fn hosts() -> Vec<Host> {
-    let host = |id| Host::builder("test").id(NodeId(id)).start().unwrap();
-    (1..=4).map(host).collect()
+async fn hosts() -> Vec<Host> {
+    let mut hosts = Vec::new();
+    for id in 1..=4 {
+        hosts.push(Host::builder("test").id(NodeId(id)).start().await.unwrap());
+    }
+    hosts
 }
 
 fn peer(hosts: &[Host]) -> String {
@@ -36,7 +39,7 @@ async fn until_view(events: &mut Events, of: impl Fn(&View) -> bool) {
 async fn group(hosts: &[Host], name: &str) -> Vec<(Group, Events)> {
     let mut members = vec![hosts[0].group(name).bootstrap().await.unwrap()];
     for host in &hosts[1..] {
-        members.push(host.group(name).join([peer(hosts)]).await.unwrap());
+        members.push(host.group(name).peers([peer(hosts)]).join().await.unwrap());
     }
     for (_, events) in &mut members {
         until_view(events, |view| view.len() == hosts.len()).await;
@@ -63,7 +66,7 @@ async fn all_receive(members: &mut [(Group, Events)], said: &str) {
 async fn table(hosts: &[Host], name: &str) -> Vec<dht::Dht> {
     let mut tables = vec![hosts[0].dht(name).bootstrap().await.unwrap()];
     for host in &hosts[1..] {
-        tables.push(host.dht(name).join([peer(hosts)]).await.unwrap());
+        tables.push(host.dht(name).peers([peer(hosts)]).join().await.unwrap());
     }
     tables
 }
@@ -87,20 +90,20 @@ async fn packets_of_each(members: &mut [(multicast::Multicast, multicast::Events
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_of_each_kind_share_the_ports_of_four_hosts_and_survive_one() {
-    let mut hosts = hosts();
+    let mut hosts = hosts().await;
     let mut orders = group(&hosts, "orders").await;
     let mut audit = group(&hosts, "audit").await;
     let (stock, prices) = (table(&hosts, "stock").await, table(&hosts, "prices").await);
     let mut feed = vec![hosts[0].multicast("prices").bootstrap().await.unwrap()];
     for host in &hosts[1..] {
-        feed.push(host.multicast("prices").join([peer(&hosts)]).await.unwrap());
+        feed.push(host.multicast("prices").peers([peer(&hosts)]).join().await.unwrap());
     }
     let mut servers = Vec::new();
     for host in &hosts[..3] {
         servers.push(host.walks("web").serve().await.unwrap());
     }
     let names = servers.iter().map(|server| server.local_addr().to_string());
-    let client = hosts[3].walks("web").within(SOON).connect(names).await.unwrap();
+    let client = hosts[3].walks("web").within(SOON).peers(names).connect().await.unwrap();
 
     for (number, table) in stock.iter().cycle().take(40).enumerate() {
         soon(table.put(format!("key {number}"), format!("stock {number}"))).await.unwrap();
@@ -119,7 +122,7 @@ async fn services_of_each_kind_share_the_ports_of_four_hosts_and_survive_one() {
     }
 
     let killed = hosts.pop().unwrap();
-    killed.stop().await;
+    killed.abort().await;
     assert!(stock[3].get("key 1").await.is_err(), "its services have ended");
     for members in [&mut orders, &mut audit] {
         members.pop();
@@ -141,17 +144,17 @@ async fn services_of_each_kind_share_the_ports_of_four_hosts_and_survive_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_ends_and_starts_again_while_others_of_its_host_go_on() {
-    let hosts = hosts();
+    let hosts = hosts().await;
     let mut orders = group(&hosts, "orders").await;
     let mut audit = group(&hosts, "audit").await;
-    let again = hosts[1].group("orders").join([peer(&hosts)]).await;
+    let again = hosts[1].group("orders").peers([peer(&hosts)]).join().await;
     assert!(matches!(&again, Err(JoinError::Start(_))), "{:?}", again.err());
     assert!(
         again.err().unwrap().to_string().contains("runs another service of this kind and name")
     );
     for round in 0..3 {
         let (member, mut events) = orders.remove(1);
-        member.leave().unwrap();
+        member.leave().await.unwrap();
         while !matches!(soon(events.recv()).await, Some(Event::Left)) {}
         member.stop().await;
         assert!(member.broadcast("too late").await.is_err());
@@ -159,7 +162,7 @@ async fn a_service_ends_and_starts_again_while_others_of_its_host_go_on() {
             until_view(events, |view| view.len() == 3).await;
         }
         all_receive(&mut audit, &format!("entry {round}")).await;
-        orders.insert(1, hosts[1].group("orders").join([peer(&hosts)]).await.unwrap());
+        orders.insert(1, hosts[1].group("orders").peers([peer(&hosts)]).join().await.unwrap());
         for (_, events) in &mut orders {
             until_view(events, |view| view.len() == 4).await;
         }
@@ -176,15 +179,15 @@ async fn a_service_ends_and_starts_again_while_others_of_its_host_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_a_host_does_not_run_is_refused_there_and_the_others_go_on() {
-    let hosts = hosts();
+    let hosts = hosts().await;
     let mut orders = group(&hosts[..2], "orders").await;
     let soon = Duration::from_secs(2);
-    let joined = hosts[2].group("audit").within(soon).join([peer(&hosts)]).await;
+    let joined = hosts[2].group("audit").within(soon).peers([peer(&hosts)]).join().await;
     assert!(matches!(joined, Err(JoinError::Unanswered { .. })), "{:?}", joined.err());
     let refused = orders[0].0.stats().counters.count("record_unknown_service");
     assert!(refused > 0, "it asked");
     all_receive(&mut orders, "order").await;
     // The same host joins what there is.
-    let (third, _events) = hosts[2].group("orders").join([peer(&hosts)]).await.unwrap();
+    let (third, _events) = hosts[2].group("orders").peers([peer(&hosts)]).join().await.unwrap();
     assert_eq!(third.view().unwrap().len(), 3);
 }

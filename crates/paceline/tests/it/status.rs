@@ -8,12 +8,12 @@ use paceline::{Host, NodeId};
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(60);
 
-fn host(id: u64) -> Host {
-    Host::builder("test").id(NodeId(id)).start().unwrap()
+async fn host(id: u64) -> Host {
+    Host::builder("test").id(NodeId(id)).start().await.unwrap()
 }
 
 async fn ask(asked: &Host) -> Result<HostStatus, StatusError> {
-    let asker = host(99);
+    let asker = host(99).await;
     let status = asker.ask_status(asked.address().to_string(), SOON).await;
     asker.stop().await;
     status
@@ -21,10 +21,10 @@ async fn ask(asked: &Host) -> Result<HostStatus, StatusError> {
 
 #[tokio::test]
 async fn a_host_says_which_services_it_runs_and_who_is_in_them() {
-    let (one, two) = (host(1), host(2));
+    let (one, two) = (host(1).await, host(2).await);
     let peer = one.address().to_string();
     let (_first, _first_events) = one.group("orders").bootstrap().await.unwrap();
-    let (second, mut events) = two.group("orders").join([&peer]).await.unwrap();
+    let (second, mut events) = two.group("orders").peers([&peer]).join().await.unwrap();
     let dht = two.dht("stock").bootstrap().await.unwrap();
     dht.put("apples", "17").await.unwrap();
     let _walks = two.walks("web").serve().await.unwrap();
@@ -67,16 +67,16 @@ async fn a_host_says_which_services_it_runs_and_who_is_in_them() {
 
 #[tokio::test]
 async fn who_does_not_answer_is_named() {
-    let silent = host(1);
+    let silent = host(1).await;
     let (_group, _events) = silent.group("orders").bootstrap().await.unwrap();
     let peer = silent.address().to_string();
     let within = Duration::from_millis(500);
-    let asker = host(2);
+    let asker = host(2).await;
     let said = asker.ask_status(&peer, within).await.unwrap_err();
     assert!(matches!(said, StatusError::NoStatus { host: NodeId(1), .. }), "{said}");
     assert!(said.to_string().contains(&peer), "{said}");
     // A host of another cluster is not there for this one.
-    let foreign = Host::builder("other").start().unwrap();
+    let foreign = Host::builder("other").start().await.unwrap();
     let said = foreign.ask_status(&peer, within).await.unwrap_err();
     assert!(matches!(said, StatusError::Unanswered { .. }), "{said}");
     let said = foreign.ask_status("nonsense", within).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn who_does_not_answer_is_named() {
 
 #[tokio::test]
 async fn a_host_answers_while_the_server_is_there_and_once_only() {
-    let one = host(1);
+    let one = host(1).await;
     let answering = one.answer_status().unwrap();
     assert!(one.answer_status().is_err(), "it does already");
     assert_eq!(ask(&one).await.unwrap().services, []);

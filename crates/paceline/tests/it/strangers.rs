@@ -170,22 +170,37 @@ fn plan(servers: Vec<(NodeId, Bytes)>) -> walk::Message {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_proved_nothing() {
-    let table = builder(1).bootstrap().await.unwrap();
+    let table = builder(1).await.bootstrap().await.unwrap();
     for number in 0..4 {
         table.put(name_of(number), vec![b'x'; 1000]).await.unwrap();
     }
-    let (group, _events) =
-        Host::builder("test").id(NodeId(1)).start().unwrap().group("g").bootstrap().await.unwrap();
+    let (group, _events) = Host::builder("test")
+        .id(NodeId(1))
+        .start()
+        .await
+        .unwrap()
+        .group("g")
+        .bootstrap()
+        .await
+        .unwrap();
     let (multicast, _packets) = Host::builder("test")
         .id(NodeId(1))
         .start()
+        .await
         .unwrap()
         .multicast("m")
         .bootstrap()
         .await
         .unwrap();
-    let server =
-        Host::builder("test").id(NodeId(1)).start().unwrap().walks("w").serve().await.unwrap();
+    let server = Host::builder("test")
+        .id(NodeId(1))
+        .start()
+        .await
+        .unwrap()
+        .walks("w")
+        .serve()
+        .await
+        .unwrap();
 
     let dht = (dht_service(), table.local_addr());
     let g = (ServiceNumber::of("group", "g"), group.local_addr());
@@ -303,7 +318,8 @@ async fn a_client_that_just_came_gets_its_values_at_once_from_hosts_that_never_h
     {
         let peer = hosts[round].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        let client = builder(500 + round as u32).style(style).visit([peer]).await.unwrap();
+        let client =
+            builder(500 + round as u32).await.style(style).peers([peer]).visit().await.unwrap();
         for number in 0..50 {
             let value = client.get(name_of(number)).await.unwrap();
             assert_eq!(value.unwrap(), format!("value {number}"));
@@ -319,10 +335,10 @@ async fn a_client_that_just_came_gets_its_values_at_once_from_hosts_that_never_h
 }
 
 async fn table(hosts: u32) -> Vec<Dht> {
-    let mut dhts = vec![builder(0).bootstrap().await.unwrap()];
+    let mut dhts = vec![builder(0).await.bootstrap().await.unwrap()];
     for id in 1..hosts {
         let peer = dhts[0].local_addr().to_string();
-        dhts.push(builder(id).join([peer]).await.unwrap());
+        dhts.push(builder(id).await.peers([peer]).join().await.unwrap());
     }
     dhts
 }
@@ -388,7 +404,7 @@ async fn six_hosts_under_six_hundred_forged_announcements_keep_all_contacts_and_
         }
         if round == 300 {
             // Meanwhile clients come and read.
-            let client = builder(600).visit([to.to_string()]).await.unwrap();
+            let client = builder(600).await.peers([to.to_string()]).visit().await.unwrap();
             for number in 0..20 {
                 let value = client.get(name_of(number)).await.unwrap();
                 assert_eq!(value.unwrap(), format!("value {number}"));
@@ -431,7 +447,7 @@ async fn hosts_of_a_table_come_back_with_their_ids_at_other_addresses() {
         hosts[place].stop().await;
         let peer = hosts[(place + 1) % 4].local_addr().to_string();
         let began = tokio::time::Instant::now();
-        hosts[place] = builder(id).join([peer]).await.unwrap();
+        hosts[place] = builder(id).await.peers([peer]).join().await.unwrap();
         println!("host {id} is back after {:?}", began.elapsed());
         assert_ne!(hosts[place].local_addr(), before);
         have_contacts(&hosts, 3).await;
@@ -456,13 +472,13 @@ async fn hosts_of_a_table_come_back_with_their_ids_at_other_addresses() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_of_a_group_come_back_with_their_ids_at_other_addresses() {
-    let host = |id| Host::builder("test").id(NodeId(id)).start().unwrap().group("g");
-    let (first, mut events) = host(1).bootstrap().await.unwrap();
+    let host = async |id| Host::builder("test").id(NodeId(id)).start().await.unwrap().group("g");
+    let (first, mut events) = host(1).await.bootstrap().await.unwrap();
     let peer = first.local_addr().to_string();
-    let (_second, _others) = host(2).join([&peer]).await.unwrap();
+    let (_second, _others) = host(2).await.peers([&peer]).join().await.unwrap();
     for round in 0..3 {
         let began = tokio::time::Instant::now();
-        let (third, mut own) = host(3).join([&peer]).await.unwrap();
+        let (third, mut own) = host(3).await.peers([&peer]).join().await.unwrap();
         println!("member 3 is in for the {}. time after {:?}", round + 1, began.elapsed());
         third.broadcast(format!("round {round}")).await.unwrap();
         for events in [&mut events, &mut own] {

@@ -25,14 +25,14 @@ const VERTICES: u32 = 1000;
 const CROWD: u64 = 38;
 
 async fn server() -> WalkServer {
-    let host = Host::builder("test").id(SERVER).start().unwrap();
+    let host = Host::builder("test").id(SERVER).start().await.unwrap();
     host.walks("walks").serve().await.unwrap()
 }
 
 async fn client(server: &WalkServer) -> Walks {
-    let host = Host::builder("test").id(CLIENT).start().unwrap();
+    let host = Host::builder("test").id(CLIENT).start().await.unwrap();
     let walks = host.walks("walks").within(SOON);
-    walks.connect([server.local_addr().to_string()]).await.unwrap()
+    walks.peers([server.local_addr().to_string()]).connect().await.unwrap()
 }
 
 fn graph() -> SharedGraph {

@@ -10,14 +10,18 @@ use paceline::proto::walk::{
     Chance, Graph, Job, JobId, Kind, Length, Sources, Step, Trail, Walk, Walker,
 };
 use paceline::walks::{SharedGraph, Walked, Walking};
-use paceline::{Host, NodeId, WalkServer, Walks, WalksError};
+use paceline::{Host, JoinError, NodeId, WalkServer, Walks, WalksError};
 
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(60);
 
 async fn server(id: u32, address: &str) -> WalkServer {
-    let host =
-        Host::builder("test").id(NodeId::from(id)).bind(address.parse().unwrap()).start().unwrap();
+    let host = Host::builder("test")
+        .id(NodeId::from(id))
+        .bind(address.parse().unwrap())
+        .start()
+        .await
+        .unwrap();
     host.walks("walks").serve().await.unwrap()
 }
 
@@ -30,9 +34,9 @@ async fn servers(count: u32) -> Vec<WalkServer> {
 }
 
 async fn client(servers: &[WalkServer]) -> Walks {
-    let host = Host::builder("test").start().unwrap();
+    let host = Host::builder("test").start().await.unwrap();
     let names = servers.iter().map(|server| server.local_addr().to_string());
-    host.walks("walks").within(SOON).connect(names).await.unwrap()
+    host.walks("walks").within(SOON).peers(names).connect().await.unwrap()
 }
 
 /// A ring with chords, with weights if `is_weighted`.
@@ -238,16 +242,33 @@ async fn rows_change_and_vertices_move_while_walks_pass() {
 async fn what_cannot_be_is_refused_with_its_reason() {
     let servers = servers(1).await;
     let name = servers[0].local_addr().to_string();
-    let host = || Host::builder("test").start().unwrap().walks("walks");
+    let host = async || Host::builder("test").start().await.unwrap().walks("walks");
     let wait = Duration::from_millis(300);
     let silent_server = "127.0.0.1:9".to_owned();
-    let silent =
-        host().within(wait).connect([name.clone(), silent_server.clone()]).await.err().unwrap();
-    assert!(silent.to_string().contains("no reply from 127.0.0.1:9 within"), "{silent}");
-    let twice = host().connect([name.clone(), name.clone()]).await.err().unwrap();
-    assert!(matches!(twice, WalksError::Twice(_)), "{twice}");
-    let none = host().connect([""; 0]).await.err().unwrap();
-    assert!(matches!(none, WalksError::Servers(0)), "{none}");
+    let silent = host()
+        .await
+        .within(wait)
+        .peers([name.clone(), silent_server.clone()])
+        .connect()
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        silent.to_string().contains("`walks walks` answered at 127.0.0.1:9 within"),
+        "{silent}"
+    );
+    let twice = host().await.peers([name.clone(), name.clone()]).connect().await.err().unwrap();
+    assert!(matches!(twice, JoinError::ServerTwice { .. }), "{twice}");
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("servers");
+    std::fs::write(&list, format!("# one a line\n{name}\n")).unwrap();
+    let listed = host().await.peers([format!("file:{}", list.display())]).connect().await.unwrap();
+    assert_eq!(listed.servers(), [servers[0].local_addr()]);
+    let unordered = host().await.peers(["dns:web:7001"]).connect().await.err().unwrap();
+    let unordered = unordered.to_string();
+    assert!(unordered.contains("dns:web:7001") && unordered.contains("have none"), "{unordered}");
+    let none = host().await.peers([""; 0]).connect().await.err().unwrap();
+    assert!(matches!(none, JoinError::Servers { servers: 0 }), "{none}");
     let walks = client(&servers).await;
     let refused = async |job| walks.run(job).unwrap().next().await.err().unwrap().to_string();
     assert!(refused(job(5, 1)).await.contains("no servers have been given a graph"));

@@ -18,8 +18,8 @@ fn ids() -> [NodeId; 4] {
     [5, 5 | 1 << 32, 5 | 1 << 52, 5 | 1 << 63].map(NodeId)
 }
 
-fn host(id: NodeId) -> Host {
-    Host::builder("test").id(id).start().unwrap()
+async fn host(id: NodeId) -> Host {
+    Host::builder("test").id(id).start().await.unwrap()
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
@@ -33,10 +33,10 @@ fn is_of_all(view: &View) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_delivers_the_messages_of_each() {
     let [first, others @ ..] = ids();
-    let mut members = vec![host(first).group("g").bootstrap().await.unwrap()];
+    let mut members = vec![host(first).await.group("g").bootstrap().await.unwrap()];
     let peer = members[0].0.local_addr().to_string();
     for id in others {
-        members.push(host(id).group("g").join([&peer]).await.unwrap());
+        members.push(host(id).await.group("g").peers([&peer]).join().await.unwrap());
     }
     for (_, events) in &mut members {
         loop {
@@ -63,15 +63,15 @@ async fn a_group_delivers_the_messages_of_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_multicast_repairs_the_packets_of_each() {
     const PACKETS: u64 = 200;
-    let builder = |id| {
-        let multicast = host(id).multicast("prices");
+    let builder = async |id| {
+        let multicast = host(id).await.multicast("prices");
         multicast.with_repairs(|config| config.with_rate(Rate { r: 4, c: 3 }))
     };
     let [first, others @ ..] = ids();
-    let mut members = vec![builder(first).bootstrap().await.unwrap()];
+    let mut members = vec![builder(first).await.bootstrap().await.unwrap()];
     let peer = members[0].0.local_addr().to_string();
     for id in others {
-        members.push(builder(id).join([&peer]).await.unwrap());
+        members.push(builder(id).await.peers([&peer]).join().await.unwrap());
     }
     for (member, events) in &mut members {
         loop {
@@ -114,12 +114,12 @@ async fn a_multicast_repairs_the_packets_of_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_of_any_algorithm_finds_the_values_of_each() {
     for algorithm in dht::Algorithm::ALL {
-        let builder = |id| host(id).dht("table").algorithm(algorithm);
+        let builder = async |id| host(id).await.dht("table").algorithm(algorithm);
         let [first, others @ ..] = ids();
-        let mut hosts = vec![builder(first).bootstrap().await.unwrap()];
+        let mut hosts = vec![builder(first).await.bootstrap().await.unwrap()];
         let peer = hosts[0].local_addr().to_string();
         for id in others {
-            hosts.push(builder(id).join([&peer]).await.unwrap());
+            hosts.push(builder(id).await.peers([&peer]).join().await.unwrap());
         }
         for (number, host) in hosts.iter().cycle().take(80).enumerate() {
             soon(host.put(format!("key {number}"), format!("value {number}"))).await.unwrap();
@@ -141,10 +141,10 @@ async fn a_table_of_any_algorithm_finds_the_values_of_each() {
 async fn walkers_of_a_graph_pass_through_the_servers_of_each() {
     let mut servers = Vec::new();
     for id in ids() {
-        servers.push(host(id).walks("walks").serve().await.unwrap());
+        servers.push(host(id).await.walks("walks").serve().await.unwrap());
     }
     let names = servers.iter().map(|server| server.local_addr().to_string());
-    let client = Host::builder("test").start().unwrap().walks("walks").within(SOON);
-    let client = client.connect(names).await.unwrap();
+    let client = Host::builder("test").start().await.unwrap().walks("walks").within(SOON);
+    let client = client.peers(names).connect().await.unwrap();
     soon(ring::walk(&client, 4)).await;
 }

@@ -159,12 +159,12 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
     let runtime = runtime()?;
     runtime.block_on(unless_stopped(settled(args, up, ui)))??;
     let visit = |bundle: usize| async move {
-        let host = Host::builder("bench").start();
+        let host = Host::builder("bench").peers([seeds_of(up)]).start().await;
         let host = host.map_err(|error| CliError::Failed(error.to_string()))?;
         let dht = host.dht("main").algorithm(args.algorithm).bundle(bundle);
         dht.style(args.style.into())
             .bundles_in_flight(args.in_flight)
-            .visit([seeds_of(up)])
+            .visit()
             .await
             .map_err(explain)
     };
@@ -177,7 +177,7 @@ fn measure(args: &Args, up: &UpArgs, ui: &Ui) -> Result<Document, CliError> {
         let single = visit(1).await?;
         ui.note(&format!("{} hosts run; {alone} keys, each on its own", seeds.len()));
         phases.push(load(&single, "put unbundled", alone, args, 'u').await);
-        single.leave().await.map_err(explain)?;
+        single.leave().await.map_err(|error| CliError::Failed(error.to_string()))?;
         let client = visit(args.bundle).await?;
         ui.note(&format!("{} keys, in bundles of {}", args.keys, args.bundle));
         phases.push(load(&client, "put bundled", args.keys, args, 'b').await);

@@ -136,7 +136,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 async fn measure(args: &Args, ui: &Ui) -> Result<Document, CliError> {
     let mut members = Vec::new();
     for _ in 0..args.hosts {
-        let host = Host::builder("bench").start().map_err(explain_host)?;
+        let host = Host::builder("bench").start().await.map_err(explain_host)?;
         members.push(Member { host, groups: BTreeMap::new(), tables: Vec::new() });
     }
     ui.note(&format!("{} hosts with one group", args.hosts));
@@ -161,7 +161,7 @@ async fn measure(args: &Args, ui: &Ui) -> Result<Document, CliError> {
     ui.note("a host is killed");
     let killed = members.pop().expect("three hosts or more");
     let begun = Instant::now();
-    killed.host.stop().await;
+    killed.host.abort().await;
     let (agreed_s, not_agreed) = match agreed(&members, begun).await {
         Ok(seconds) => (Some(seconds), 0),
         Err(open) => (None, open),
@@ -183,12 +183,12 @@ async fn join_groups(members: &mut [Member], groups: std::ops::Range<u32>) -> Re
         for (place, member) in members.iter_mut().enumerate() {
             let mut joining = JoinSet::new();
             for &number in numbers {
-                let builder = member.host.group(format!("g{number}")).within(WITHIN);
-                let first = first.clone();
+                let group = member.host.group(format!("g{number}"));
+                let builder = group.peers([&first]).within(WITHIN);
                 joining.spawn(async move {
                     let joined = match place {
                         0 => builder.bootstrap().await,
-                        _ => builder.join([first]).await,
+                        _ => builder.join().await,
                     };
                     (number, joined)
                 });
@@ -209,10 +209,10 @@ async fn join_tables(members: &mut [Member], tables: u32) -> Result<(), CliError
     let first = members[0].host.address().to_string();
     for number in 0..tables {
         for (place, member) in members.iter_mut().enumerate() {
-            let builder = member.host.dht(format!("t{number}")).within(WITHIN);
+            let builder = member.host.dht(format!("t{number}")).peers([&first]).within(WITHIN);
             let joined = match place {
                 0 => builder.bootstrap().await,
-                _ => builder.join([first.clone()]).await,
+                _ => builder.join().await,
             };
             member.tables.push(joined.map_err(dht::explain)?);
         }

@@ -249,11 +249,11 @@ impl ClientArgs {
             let wrong = "no host to ask: pass --peer HOST:PORT, or set PACELINE_PEERS";
             return Err(CliError::Input(wrong.to_owned()));
         }
-        let mut host = Host::builder(&self.cluster).bind(self.bind);
+        let mut host = Host::builder(&self.cluster).bind(self.bind).peers(&peers);
         if self.insecure_plaintext {
             host = host.insecure_plaintext();
         }
-        let host = host.start().map_err(|error| CliError::Input(error.to_string()))?;
+        let host = host.start().await.map_err(|error| CliError::Input(error.to_string()))?;
         let mut builder = host.dht(&self.group).algorithm(self.algorithm).within(self.join_within);
         builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {
@@ -262,7 +262,7 @@ impl ClientArgs {
         if let Some(writing) = writing {
             builder = builder.require_copies(writing.require_copies);
         }
-        builder.visit(&peers).await.map_err(explain)
+        builder.visit().await.map_err(explain)
     }
 }
 

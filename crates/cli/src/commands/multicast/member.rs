@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use paceline::Multicast;
 use paceline::multicast::{Event, Events, How, Packet};
 use paceline::net::{Multicast as IpMulticast, MulticastUse};
+use paceline::{LeaveError, Multicast};
 use serde::Serialize;
 
 use super::repairs::Repairs;
@@ -46,21 +46,16 @@ impl Args {
                 self.datagram
             )));
         }
-        let peers = host.peers()?;
-        let mut builder = host.builder().datagram_bytes_max(self.datagram);
+        let mut builder = host.builder().peers(host.peers()?);
+        builder = builder.datagram_bytes_max(self.datagram);
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));
         }
         let change = self.repairs.apply(ui)?;
-        let group = builder.start().map_err(explain_host)?.multicast(host.group());
-        let group = group.with_repairs(change).within(host.join_within());
-        let joined = runtime.block_on(unless_stopped(async {
-            match host.expect {
-                _ if host.bootstrap => group.bootstrap().await,
-                Some(hosts) => group.expect(hosts, peers).await,
-                None => group.join(peers).await,
-            }
-        }));
+        let started = runtime.block_on(builder.start()).map_err(explain_host)?;
+        let group = started.multicast(host.group()).with_repairs(change);
+        let group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
+        let joined = runtime.block_on(unless_stopped(host.enter(group)));
         let (multicast, events) = joined?.map_err(explain)?;
         let granted = multicast.node().datagram_receive_bytes();
         let way = match multicast.node().multicast() {
@@ -220,19 +215,9 @@ pub fn describe(event: &Event) -> Option<String> {
     })
 }
 
-/// Leaves the group and stops: the others need not wait for a time-out.
-pub async fn leave(multicast: &Multicast, events: Events) {
-    // A member without a primary partition leaves without the group's consent.
-    leave_within(LEAVE_WITHIN, multicast, events).await;
-}
-
-/// The same within a time of the caller's. False if the others had not let it go by then.
-pub async fn leave_within(time: Duration, multicast: &Multicast, mut events: Events) -> bool {
-    let mut has_left = true;
-    if multicast.leave().is_ok() {
-        let left = async { while events.recv().await.is_some_and(|event| event != Event::Left) {} };
-        has_left = tokio::time::timeout(time, left).await.is_ok();
-    }
-    multicast.stop().await;
-    has_left
+/// Leaves the group, and reads events until then. False if the others had not let it go in time.
+pub async fn leave(multicast: &Multicast, mut events: Events) -> bool {
+    let reading = async { while events.recv().await.is_some() {} };
+    let (left, ()) = tokio::join!(multicast.leave(), reading);
+    matches!(left, Ok(()) | Err(LeaveError::Closed))
 }

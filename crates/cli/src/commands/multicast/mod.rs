@@ -6,7 +6,7 @@ mod repairs;
 mod send;
 mod tune;
 
-pub use member::{describe, leave_within};
+pub use member::{describe, leave};
 
 use super::Outcome;
 use crate::error::CliError;

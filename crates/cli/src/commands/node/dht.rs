@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use paceline::dht::{Delivery, DhtStat};
-use paceline::{Algorithm, Dht, DhtError};
+use paceline::{Algorithm, Dht, JoinError};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::Outcome;
@@ -93,7 +93,8 @@ pub fn host(
         return Err(CliError::Input(wrong.to_owned()));
     }
     let (runtime, peers) = (runtime()?, member.peers()?);
-    let host = member.builder().start().map_err(explain_host)?;
+    let starting = member.builder().peers(peers).start();
+    let host = runtime.block_on(starting).map_err(explain_host)?;
     let mut builder = host
         .dht(member.group())
         .algorithm(table.algorithm)
@@ -110,7 +111,7 @@ pub fn host(
         let joining = async {
             match member.bootstrap {
                 true => builder.bootstrap().await,
-                false => builder.join(peers).await,
+                false => builder.join().await,
             }
         };
         let dht = unless_stopped(joining).await?.map_err(explain)?;
@@ -127,7 +128,7 @@ pub fn host(
             tokio::select! {
                 () = &mut stop => break None,
                 failed = &mut ended => break failed,
-                Some(delivery) = deliveries.next() => print(&delivery, ui)?,
+                Some(delivery) = deliveries.recv() => print(&delivery, ui)?,
                 () = tokio::time::sleep_until(due.into()), if args.stat.is_some() => {
                     due = Instant::now() + STAT_EVERY;
                     if let Some(path) = &args.stat {
@@ -192,11 +193,11 @@ async fn tell(dht: &Dht, path: &Path, last: &mut Option<Stat>) -> Result<(), Cli
     replace(path, text.as_bytes(), Persist::Later)
 }
 
-/// Maps an error to its exit status and message.
-pub fn explain(error: DhtError) -> CliError {
+/// Why a host did not enter a table.
+pub fn explain(error: JoinError) -> CliError {
     match error {
-        DhtError::Closed => CliError::Failed(error.to_string()),
-        DhtError::NoPeer => CliError::Input(NO_HOST.to_owned()),
+        JoinError::Closed => CliError::Failed(error.to_string()),
+        JoinError::NoPeer => CliError::Input(NO_HOST.to_owned()),
         error => CliError::Input(error.to_string()),
     }
 }

@@ -7,12 +7,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline::proto::walk::{
-    Config, Generation, Job, JobId, JobReport, PacedConfig, PassConfig, Recovery, Sources, Trail,
-    Vertex,
+use paceline::proto::walk::{Generation, PacedConfig, Recovery};
+use paceline::walks::{
+    Config, Job, JobReport, PassConfig, SharedGraph, Sources, Vertex, Walked, Walking,
 };
-use paceline::walks::{SharedGraph, Walked, Walking};
-use paceline::{Host, Walks, WalksError};
+use paceline::{Host, JoinError, PeerSource, Walks, WalksError};
 use paceline_graph::walk::Paths;
 use paceline_lab::Progress;
 use paceline_lab_services::walk::Method;
@@ -212,11 +211,11 @@ impl ServersArgs {
         within: Duration,
         ui: &Ui,
     ) -> Result<Option<Walks>, CliError> {
-        let mut host = Host::builder(&self.cluster).bind(self.bind);
+        let mut host = Host::builder(&self.cluster).bind(self.bind).peers(servers);
         if self.insecure_plaintext {
             host = host.insecure_plaintext();
         }
-        let host = host.start().map_err(explain_host)?;
+        let host = host.start().await.map_err(explain_host)?;
         let generation = self.method.generation();
         let config = |config| Config { results_max: EARLY_MAX, generation, ..config };
         let builder = host.walks(&self.group).within(within).with_config(config);
@@ -224,8 +223,8 @@ impl ServersArgs {
             Some(pass) => builder.with_pass(pass),
             None => builder,
         };
-        let Ok(walks) = unless_stopped(builder.connect(servers)).await else { return Ok(None) };
-        let walks = walks.map_err(explain)?;
+        let Ok(walks) = unless_stopped(builder.connect()).await else { return Ok(None) };
+        let walks = walks.map_err(explain_join)?;
         if walks.servers().iter().all(|server| server.ip().is_loopback()) {
             ui.note(
                 "all servers are on this machine: without --servers the same walks need no network \
@@ -272,7 +271,13 @@ fn named(servers: &[String]) -> Result<Vec<String>, CliError> {
             Some((host, first, last)) => {
                 named.extend((first..=last).map(|port| format!("{host}:{port}")));
             }
-            None => named.push(server.clone()),
+            None => match server.parse() {
+                Ok(PeerSource::Host(_)) | Err(_) => named.push(server.clone()),
+                Ok(_) => {
+                    let wrong = format!("--servers {server}: expected HOST:PORT or HOST:PORT-PORT");
+                    return Err(CliError::Input(wrong));
+                }
+            },
         }
     }
     Ok(named)
@@ -302,6 +307,18 @@ async fn shown<T>(supply: impl Future<Output = T>, walks: &Walks, all: u64, ui: 
     supplied
 }
 
+/// Why there is no connection to the servers.
+fn explain_join(error: JoinError) -> CliError {
+    match error {
+        JoinError::Closed => CliError::Failed(error.to_string()),
+        JoinError::Unanswered { peers, within, .. } => CliError::Input(format!(
+            "no reply from {peers} within {within:?}: is `paceline node --service walk` running \
+             there?"
+        )),
+        error => CliError::Input(error.to_string()),
+    }
+}
+
 /// Maps an error to its exit status and message.
 fn explain(error: WalksError) -> CliError {
     match error {
@@ -322,17 +339,11 @@ async fn walk(
         None => Sources::Range(0..plan.named.graph.vertices()),
         Some(sources) => Sources::List(sources.as_slice().into()),
     };
-    let job = Job {
-        id: JobId(0),
-        seed: plan.seed,
-        kind: plan.asked.kind.clone(),
-        length: plan.asked.length,
-        sources,
-        walks: plan.walks_per_source,
-        first,
-        trail: Trail::Vertices,
-        in_flight_max: usize::MAX,
-    };
+    let job = Job::new(plan.asked.length, sources)
+        .with_seed(plan.seed)
+        .with_kind(plan.asked.kind.clone())
+        .with_walks(plan.walks_per_source)
+        .with_first(first);
     if first >= plan.walks() {
         return Ok(Some(JobReport::default()));
     }
@@ -446,6 +457,6 @@ mod tests {
         assert_eq!(named("a:7001-7003").unwrap(), ["a:7001", "a:7002", "a:7003", "b:1"]);
         assert_eq!(named("[::1]:7-7").unwrap(), ["[::1]:7", "b:1"]);
         assert_eq!(named("some-host:7001").unwrap(), ["some-host:7001", "b:1"]);
-        assert!(named("a:9-7").is_err());
+        assert!(named("a:9-7").is_err() && named("file:servers").is_err());
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use paceline::{DhtBuilder, Host, NodeId};
 
 /// A host of a table that looks after repair more often, so that tests need not wait for it.
-pub fn builder(id: u32) -> DhtBuilder {
-    let host = Host::builder("test").id(NodeId::from(id)).start().unwrap();
+pub async fn builder(id: u32) -> DhtBuilder {
+    let host = Host::builder("test").id(NodeId::from(id)).start().await.unwrap();
     host.dht("table").with_overlay(|config| {
         config
             .with_upkeep_every(Some(Duration::from_millis(200)))

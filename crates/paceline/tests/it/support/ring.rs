@@ -1,11 +1,9 @@
 //! Walks over a graph that is a ring.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use paceline::Walks;
-use paceline::proto::walk::{Graph, Job, JobId, Kind, Length, Sources, Trail};
-use paceline::walks::{SharedGraph, Walked};
+use paceline::walks::{Graph, Job, Length, SharedGraph, Sources, Walked};
 
 const VERTICES: u32 = 400;
 /// How long servers may take to take their parts.
@@ -15,21 +13,10 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// from each vertex once.
 pub async fn walk(client: &Walks, servers: u32) {
     let edges = (0..VERTICES).map(|vertex| (vertex, (vertex + 1) % VERTICES));
-    let graph = Arc::new(Graph::from_edges(VERTICES, edges).unwrap());
+    let graph = Graph::from_edges(VERTICES, edges).unwrap();
     let owners = (0..VERTICES).map(|vertex| (vertex % servers) as u16).collect();
-    let graph = SharedGraph { graph, weights: None, owners };
-    client.supply(&graph, WITHIN).await.unwrap();
-    let job = Job {
-        id: JobId(0),
-        seed: 3,
-        kind: Kind::Uniform,
-        length: Length::Steps(8),
-        sources: Sources::Range(0..VERTICES),
-        walks: 1,
-        trail: Trail::Vertices,
-        first: 0,
-        in_flight_max: usize::MAX,
-    };
+    client.supply(&SharedGraph::new(graph, owners), WITHIN).await.unwrap();
+    let job = Job::new(Length::Steps(8), Sources::Range(0..VERTICES)).with_seed(3);
     let mut walking = client.run(job).unwrap();
     let mut count = 0;
     while let Some(walked) = walking.next().await.unwrap() {

@@ -240,7 +240,7 @@ impl HostSettings {
         if let Some(address) = self.dns_server {
             builder = builder.dns_server(address);
         }
-        builder.detector(|_| self.detector.clone())
+        builder.peers(&self.peers).detector(|_| self.detector.clone())
     }
 
     /// True if it may listen beyond loopback.

@@ -41,7 +41,7 @@ struct Running<'a> {
 pub fn run(file: NodeFile, ui: &Ui) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        let host = file.host.builder().start().map_err(explain_host)?;
+        let host = file.host.builder().start().await.map_err(explain_host)?;
         let leave_within = file.host.leave_within;
         let mut running = begin(&file, &host, ui);
         let answering = AnsweringHost::new(host.clone())?;
@@ -74,7 +74,6 @@ fn begin<'a>(file: &NodeFile, host: &Host, ui: &'a Ui) -> Running<'a> {
             weight: service.weight,
             label: service.label(),
             start: settings.start.clone(),
-            peers: settings.peers.clone(),
             join_within: settings.join_within,
             leave_within: settings.leave_within,
             founder,

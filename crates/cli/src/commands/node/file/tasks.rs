@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use paceline::proto::{overlay, slingshot, walk};
-use paceline::{Dht, Event, Host, NodeId, View, ViewsConfig, multicast};
+use paceline::{
+    Dht, Event, Expects, Host, JoinError, LeaveError, NodeId, ServiceBuilder, View, ViewsConfig,
+    multicast,
+};
 use tokio::sync::{mpsc, watch};
 
 use super::host::Start;
 use super::services::{Durable, Settings};
-use crate::commands::member::{describe, explain, leave_within};
-use crate::commands::multicast::{
-    describe as describe_multicast, leave_within as leave_multicast_within,
-};
+use crate::commands::member::{describe, explain, leave};
+use crate::commands::multicast::{describe as describe_multicast, leave as leave_multicast};
 use crate::commands::ndn::setup::Setup;
 use crate::commands::node::dht::explain as explain_dht;
 use crate::error::CliError;
@@ -57,8 +58,6 @@ pub struct Serving {
     pub label: String,
     /// How it begins.
     pub start: Start,
-    /// Where to find the other hosts.
-    pub peers: Vec<String>,
     /// How long joining may take.
     pub join_within: Duration,
     /// How long leaving may take.
@@ -87,16 +86,8 @@ impl Serving {
 
     /// A member of a group: it forwards and consumes what others broadcast.
     async fn group(mut self, views: ViewsConfig) -> Result<Done, CliError> {
-        let builder = self.host.group(&self.name).weight(self.weight);
-        let builder = builder.with_views(|_| views).within(self.join_within);
-        let (start, peers) = (self.start.clone(), self.peers.clone());
-        let joining = async {
-            match start {
-                Start::Bootstrap => builder.bootstrap().await,
-                Start::Join => builder.join(peers).await,
-                Start::Expect(hosts) => builder.expect(hosts, peers).await,
-            }
-        };
+        let builder = self.configured(self.host.group(&self.name)).with_views(|_| views);
+        let joining = enter(builder, self.start.clone());
         let Some(joined) = self.unless_stopped(joining).await else { return Ok(self.unstarted()) };
         let (group, mut events) = joined.map_err(|error| self.failed(explain(error)))?;
         self.say_founder(group.id(), group.view().as_deref());
@@ -112,7 +103,7 @@ impl Serving {
                 Some(event) => self.note(describe(&event)).await,
             }
         }
-        let has_left = leave_within(self.leave_within, group, events).await;
+        let has_left = leave(group, events).await;
         Ok(self.done(has_left, format!("{messages} messages, {bytes} bytes")))
     }
 
@@ -122,17 +113,9 @@ impl Serving {
         views: ViewsConfig,
         repairs: slingshot::Config,
     ) -> Result<Done, CliError> {
-        let builder = self.host.multicast(&self.name).weight(self.weight);
-        let builder = builder.with_views(|_| views);
-        let builder = builder.with_repairs(|_| repairs).within(self.join_within);
-        let (start, peers) = (self.start.clone(), self.peers.clone());
-        let joining = async {
-            match start {
-                Start::Bootstrap => builder.bootstrap().await,
-                Start::Join => builder.join(peers).await,
-                Start::Expect(hosts) => builder.expect(hosts, peers).await,
-            }
-        };
+        let builder = self.configured(self.host.multicast(&self.name));
+        let builder = builder.with_views(|_| views).with_repairs(|_| repairs);
+        let joining = enter(builder, self.start.clone());
         let Some(joined) = self.unless_stopped(joining).await else { return Ok(self.unstarted()) };
         let (group, mut events) = joined.map_err(|error| self.failed(explain(error)))?;
         self.say_founder(group.id(), group.view().as_deref());
@@ -148,7 +131,7 @@ impl Serving {
                 Some(event) => self.note(describe_multicast(&event)).await,
             }
         }
-        let has_left = leave_multicast_within(self.leave_within, &group, events).await;
+        let has_left = leave_multicast(&group, events).await;
         Ok(self.done(has_left, format!("{packets} packets, {lost} lost")))
     }
 
@@ -159,19 +142,16 @@ impl Serving {
         durable: Option<Durable>,
     ) -> Result<Done, CliError> {
         let Some(creates) = self.creates_tables().await else { return Ok(self.unstarted()) };
-        let overlay = overlay.with_leave_within(self.leave_within);
-        let builder = self.host.dht(&self.name).weight(self.weight);
-        let builder = builder.with_overlay(|_| overlay).within(self.join_within);
+        let builder = self.configured(self.host.dht(&self.name)).with_overlay(|_| overlay);
         let builder = match durable {
             None => builder,
             Some(Durable::OnDisk(file)) => builder.durable(file),
             Some(Durable::InMemory(file)) => builder.durable_async(file),
         };
-        let peers = self.peers.clone();
         let joining = async {
             match creates {
                 true => builder.bootstrap().await,
-                false => builder.join(peers).await,
+                false => builder.join().await,
             }
         };
         let Some(joined) = self.unless_stopped(joining).await else { return Ok(self.unstarted()) };
@@ -182,8 +162,12 @@ impl Serving {
         }
         self.started().await;
         let payloads = self.consume(&dht).await?;
-        dht.leave().await.map_err(|error| self.failed(CliError::Failed(error.to_string())))?;
-        Ok(self.done(true, format!("{payloads} payloads sent to its keys")))
+        let has_left = match dht.leave().await {
+            Ok(()) | Err(LeaveError::Closed) => true,
+            Err(LeaveError::TimedOut { .. }) => false,
+            Err(error) => return Err(self.failed(CliError::Failed(error.to_string()))),
+        };
+        Ok(self.done(has_left, format!("{payloads} payloads sent to its keys")))
     }
 
     /// Consumes what is sent to keys of this host, until the node stops; how many payloads.
@@ -195,7 +179,7 @@ impl Serving {
             let next = async {
                 tokio::select! {
                     failed = &mut ended => Err(failed),
-                    delivery = deliveries.next() => Ok(delivery),
+                    delivery = deliveries.recv() => Ok(delivery),
                 }
             };
             match self.unless_stopped(next).await {
@@ -226,13 +210,18 @@ impl Serving {
 
     /// A server of walks.
     async fn walks(mut self, config: walk::Config) -> Result<Done, CliError> {
-        let builder = self.host.walks(&self.name).weight(self.weight).with_config(|_| config);
+        let builder = self.configured(self.host.walks(&self.name)).with_config(|_| config);
         let server = builder.serve().await;
         let server = server.map_err(|error| self.failed(CliError::Failed(error.to_string())))?;
         self.started().await;
         stop(&mut self.stopped).await;
         server.stop().await;
         Ok(self.done(true, String::new()))
+    }
+
+    /// A builder with what is configured alike for every kind of service.
+    fn configured<S>(&self, builder: ServiceBuilder<S>) -> ServiceBuilder<S> {
+        builder.weight(self.weight).within(self.join_within).leave_within(self.leave_within)
     }
 
     /// The first view says whether this host created the group: its oldest member did.
@@ -281,6 +270,18 @@ impl Serving {
 
     fn done(self, has_left: bool, consumed: String) -> Done {
         Done { label: self.label, has_left, consumed }
+    }
+}
+
+/// Creates a group or joins it.
+async fn enter<S: Expects>(
+    builder: ServiceBuilder<S>,
+    start: Start,
+) -> Result<S::Joined, JoinError> {
+    match start {
+        Start::Bootstrap => builder.bootstrap().await,
+        Start::Join => builder.join().await,
+        Start::Expect(hosts) => builder.expect(hosts).await,
     }
 }
 
