@@ -7,6 +7,7 @@ mod chosen;
 mod compare;
 mod count;
 mod digests;
+mod maven;
 mod modules;
 mod peers;
 mod programs;
@@ -59,7 +60,7 @@ enum Task {
     /// These are `ip`, `tc`, `nft`, `iperf3`, and `python3` with venv.
     Setup,
 
-    /// Install other implementations that ours is tried against; print their interpreters
+    /// Install other implementations that ours is tried against; print what to run of them
     Peers(Choice<Peer>),
 
     /// Check the sources' form, or count their lines

@@ -110,6 +110,16 @@ impl Build {
     }
 }
 
+/// Runs it to its end. What it has to say goes to standard error.
+pub fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
+    let program = command.get_program().display().to_string();
+    match command.stdin(Stdio::null()).stdout(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{otherwise} ({status}; its own words are above)")),
+        Err(error) => Err(format!("{otherwise}: cannot run {program}: {error}")),
+    }
+}
+
 /// Where cargo puts what it builds.
 pub fn target_folder() -> Result<&'static Path, String> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();

@@ -242,7 +242,7 @@ fn tests(begun: impl FnOnce()) -> Tally {
     let peer = &peers::PYTHON_NDN;
     let mut variables = Vec::new();
     // Without it its tests skip, and the step `peers` has failed.
-    match peer.venv.interpreter() {
+    match peer.installed() {
         Ok(interpreter) => variables.push((peer.variable, interpreter.into())),
         Err(error) => println!("{error}"),
     }

@@ -3,10 +3,10 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::shell::{root, target_folder};
+use crate::shell::{root, succeed, target_folder};
 
 /// The oldest Python that the pinned releases support.
 const PYTHON_MIN: (u32, u32) = (3, 11);
@@ -118,16 +118,6 @@ fn python() -> Result<&'static str, String> {
     })
 }
 
-/// Runs it to its end. What it has to say goes to standard error.
-fn succeed(command: &mut Command, otherwise: &str) -> Result<(), String> {
-    let program = command.get_program().display().to_string();
-    match command.stdin(Stdio::null()).stdout(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{otherwise} ({status}; its own words are above)")),
-        Err(error) => Err(format!("{otherwise}: cannot run {program}: {error}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +126,8 @@ mod tests {
 
     #[test]
     fn what_is_installed_is_pinned_by_version_and_hash() {
-        for requirements in [&PYTHON_NDN.venv, &NS3.venv, &TYPOS].map(|venv| venv.requirements) {
+        let venvs = [PYTHON_NDN.venv(), NS3.venv(), Some(&TYPOS)];
+        for requirements in venvs.map(|venv| venv.expect("it is of Python").requirements) {
             let text = fs::read_to_string(root().join(requirements)).unwrap();
             let is_named = |line: &&str| !line.starts_with([' ', '#']) && !line.is_empty();
             let mut lines = text.lines().peekable();

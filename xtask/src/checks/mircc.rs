@@ -17,7 +17,7 @@ const ATTEMPTS: usize = 3;
 
 /// The bench, with ns-3 where it can be installed.
 pub fn speed() -> Result<Outcome, String> {
-    let ns3 = NS3.venv.interpreter();
+    let ns3 = NS3.installed();
     let environment: Vec<(&str, String)> = match &ns3 {
         Ok(interpreter) => vec![(NS3.variable, interpreter.display().to_string())],
         Err(error) => {

@@ -7,6 +7,7 @@ mod fetch;
 mod figures;
 mod fuzz;
 mod group;
+mod jgroups;
 mod member;
 mod mircc;
 mod multicast;
@@ -68,6 +69,11 @@ const CHECKS: &[Check] = &[
         name: "netlab",
         what: "broadcast on shaped links reaches its floors, best of five (root)",
         run: netlab::run,
+    },
+    Check {
+        name: "jgroups",
+        what: "small messages on shaped links beside JGroups' DAISYCHAIN, in pairs (root, Maven)",
+        run: jgroups::pairs,
     },
     Check {
         name: "group",

@@ -1,0 +1,42 @@
+package paceline;
+
+/** What a member delivered of one origin. */
+final class Deliveries {
+    private final boolean isOwn;
+    /** By thread of the origin, the number of the message that must come next. */
+    private final long[] next;
+    private final Latencies latencies = new Latencies();
+    private long messages;
+    private long bytes;
+    private long misplaced;
+
+    Deliveries(boolean isOwn, int threads) {
+        this.isOwn = isOwn;
+        this.next = new long[threads];
+    }
+
+    /** Notes a message. Only those within the measured time count; all must come in order. */
+    synchronized void add(Head head, int length, long now, Window window) {
+        if (head.number() != next[head.thread()]) {
+            misplaced += 1;
+        }
+        next[head.thread()] = head.number() + 1;
+        if (window == null || !window.contains(now)) {
+            return;
+        }
+        messages += 1;
+        bytes += length;
+        if (!isOwn) {
+            latencies.add(now - head.sentAt());
+        }
+    }
+
+    synchronized void addLatenciesTo(Latencies all) {
+        all.addAll(latencies);
+    }
+
+    synchronized String json(int origin) {
+        return "{\"origin\":" + origin + ",\"messages\":" + messages + ",\"bytes\":" + bytes
+                + ",\"misplaced\":" + misplaced + "}";
+    }
+}
