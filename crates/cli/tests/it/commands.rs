@@ -112,6 +112,28 @@ fn bench_hosts_measures_them_at_rest_and_kills_one() {
 }
 
 #[test]
+fn bench_broadcast_beside_a_peer_that_is_not_installed_names_what_to_do() {
+    let place = Place::new();
+    let error = |arguments: &[&str], jar: Option<&str>| {
+        let mut command = place.command(&[&["bench", "broadcast"], arguments].concat());
+        command.env_remove("PACELINE_JGROUPS").env("JAVA_HOME", place.path());
+        command.envs(jar.map(|jar| ("PACELINE_JGROUPS", jar)));
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        stderr
+    };
+    let peer = ["--peer", "jgroups"];
+    assert!(error(&peer, None).contains("cargo xtask peers jgroups"));
+    assert!(error(&peer, Some("no.jar")).contains("PACELINE_JGROUPS=no.jar: there is no such"));
+    place.write("a.jar", "");
+    assert!(error(&peer, Some("a.jar")).contains("JGroups needs Java 17"));
+    assert!(error(&["--peer", "jgroup"], None).contains("jgroups"));
+    assert!(error(&["--pairs", "2"], None).contains("--peer"));
+    assert!(error(&["--peer", "jgroups", "--quiet", "1"], None).contains("--quiet"));
+}
+
+#[test]
 fn bench_coding_compares_every_kernel_with_copying() {
     let place = Place::new();
     let (ran, document) = place.json(&["bench", "coding", "--milliseconds", "1"]);

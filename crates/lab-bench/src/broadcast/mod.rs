@@ -1,5 +1,9 @@
 //! `paceline bench broadcast`: a process for each member, on loopback or in a network lab of
-//! namespaces with shaped ports.
+//! namespaces with shaped ports. Alone, or in pairs of runs beside another implementation.
+
+mod comparison;
+mod jgroups;
+mod peer;
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +20,10 @@ use paceline_proto::chain::Topology;
 use paceline_proto::core::NodeId;
 use serde::Serialize;
 
-use super::netns;
+use crate::netns;
+
+pub use comparison::{Compared, Comparison, Pair, Peer, Spread, compare};
+pub use peer::PeerRow;
 
 /// How members know each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,6 +148,15 @@ pub fn run(
             row(plan, members.broadcast(), &outcome)
         }
     }
+}
+
+/// The plan's broadcast as its scenario has it, not run.
+fn with_broadcast<T>(plan: &BenchPlan, read: impl FnOnce(&Broadcast) -> T) -> Result<T, LabError> {
+    let scenario = scenario(plan)?;
+    Ok(match plan.membership {
+        Membership::Fixed => read(&Broadcast::read(&scenario)?),
+        Membership::Group => read(GroupScenario::read(&scenario)?.broadcast()),
+    })
 }
 
 fn measure(

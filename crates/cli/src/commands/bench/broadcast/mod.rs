@@ -1,3 +1,7 @@
+//! `paceline bench broadcast`: of Paceline alone, or beside another implementation.
+
+mod comparison;
+
 use std::time::Duration;
 
 use paceline_lab::figure::number;
@@ -5,7 +9,9 @@ use paceline_lab::scenario::Rate;
 use paceline_lab::scenario::units::{parse_rate, parse_size};
 use paceline_lab::table::table;
 use paceline_lab_bench::Bench;
-use paceline_lab_bench::broadcast::{BenchPlan, BenchRow, Membership, Place, run as measure};
+use paceline_lab_bench::broadcast::{
+    BenchPlan, BenchRow, Membership, Peer, Place, compare, run as measure,
+};
 
 use crate::commands::topology::{self, Choice};
 use crate::commands::{Outcome, this_program};
@@ -62,7 +68,19 @@ pub struct Args {
     /// Change a setting of the group, such as protocol.window_bytes=2MiB; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+
+    /// Run another implementation in turn with Paceline, on the same network, and compare them
+    #[arg(long, value_name = "PEER", conflicts_with = "quiet")]
+    peer: Option<PeerName>,
+
+    /// Runs of each; needs --peer [default: 3]
+    #[arg(long, value_name = "N", requires = "peer")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pairs: Option<u32>,
 }
+
+/// Pairs of runs where the user does not say.
+const PAIRS: u32 = 3;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -72,10 +90,18 @@ Examples:
   paceline bench broadcast --lab netns --rate 100Mbit --senders all --quiet 0,2
   paceline bench broadcast --lab netns --rate 1Gbit --topology unicast --json
   paceline bench broadcast --group --lab netns --rate 100Mbit
+  paceline bench broadcast --lab netns --rate 100Mbit --senders one --size 200B --peer jgroups
+  paceline bench broadcast --peer jgroups --set workload.rate=500/s --pairs 5
 
 The network lab needs Linux and root: a network namespace for each member, a bridge between them,
 both ends of every port shaped; all of it is removed afterwards, also on Ctrl-C. Latency is from
-acceptance to each remote delivery; MB/node/s includes a member's own messages.";
+acceptance to each remote delivery; MB/node/s includes a member's own messages.
+
+--peer jgroups runs a Java process for each member of a JGroups cluster, by TCP and DAISYCHAIN,
+after each run of Paceline. It needs Java 17 and, in PACELINE_JGROUPS, the driver that `cargo xtask
+peers jgroups` builds. JGroups warms up for 5 s. Its latency is from the call that sends a message,
+so that waiting for flow-control credit is part of it (send_p99_ms of --json). --topology, --group,
+--socket-buffer and settings of the protocol apply to Paceline only; workload.rate paces both.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Lab {
@@ -83,6 +109,21 @@ enum Lab {
     Loopback,
     /// Network namespaces with shaped ports
     Netns,
+}
+
+/// Another implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PeerName {
+    /// JGroups, by TCP and DAISYCHAIN
+    Jgroups,
+}
+
+impl PeerName {
+    fn peer(self) -> Peer {
+        match self {
+            PeerName::Jgroups => Peer::JGroups,
+        }
+    }
 }
 
 /// Who sends, as a scenario says it.
@@ -130,6 +171,16 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         socket_buffer_bytes: args.socket_buffer.map(|bytes| bytes.min(1 << 30) as u32),
         sets: args.sets,
     };
+    if let Some(peer) = args.peer {
+        let pairs = args.pairs.unwrap_or(PAIRS);
+        let comparison = compare(&plan, peer.peer(), pairs, &this_program()?, &ui.progress())?;
+        let bench = Bench::new(vec![comparison]);
+        ui.document(&bench)?;
+        ui.print(&comparison::describe(&bench.results[0]))?;
+        ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+        ui.warn_if_stopped();
+        return Ok(Outcome::of(!ui.is_stopped()));
+    }
     let bench = Bench::new(vec![measure(&plan, &this_program()?, &ui.progress())?]);
     ui.document(&bench)?;
     ui.print(&describe(&bench.results[0]))?;
@@ -158,15 +209,17 @@ fn describe(row: &BenchRow) -> String {
         ["load average", &number(row.load), ""],
     ];
     let rows: Vec<[String; 3]> = rows.iter().map(|row| row.map(str::to_owned)).collect();
-    let rate =
-        row.rate_mbit.map_or("loopback".to_owned(), |rate| format!("{} Mbit/s", number(rate)));
-    let BenchRow { nodes, topology, senders, message_bytes: bytes, quiet_messages, .. } = row;
     let quiet = match row.quiet_p99_ms {
-        Some(_) => format!(", {quiet_messages} of them of quiet members"),
+        Some(_) => format!(", {} of them of quiet members", row.quiet_messages),
         None => String::new(),
     };
-    let title = format!(
-        "{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages{quiet}\n\n"
-    );
-    title + &table(["", "measured", "unit"], &rows)
+    format!("{}{quiet}\n\n", setting(row)) + &table(["", "measured", "unit"], &rows)
+}
+
+/// What was run.
+fn setting(row: &BenchRow) -> String {
+    let rate =
+        row.rate_mbit.map_or("loopback".to_owned(), |rate| format!("{} Mbit/s", number(rate)));
+    let BenchRow { nodes, topology, senders, message_bytes: bytes, .. } = row;
+    format!("{nodes} members, {rate}, {topology}, {senders} sending, {bytes} B messages")
 }
