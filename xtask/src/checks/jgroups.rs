@@ -83,7 +83,10 @@ mod tests {
 
     #[test]
     fn medians_of_the_ratios_are_held_to_the_bounds() {
-        let ratio = |figure: &str, median: f64| serde_json::json!({ "figure": figure, "ratio": { "median": median } });
+        let ratio = |figure: &str, median: f64| {
+            let ratio = serde_json::json!({ "median": median });
+            serde_json::json!({ "figure": figure, "ratio": ratio })
+        };
         let comparison = |rate: f64| {
             let figures = [
                 ratio("mb_per_node_per_s", rate),

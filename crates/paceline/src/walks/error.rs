@@ -11,7 +11,8 @@ use thiserror::Error;
 /// - The caller is at fault, and nothing has changed: `Refused`, and `Supply` of a graph that does
 ///   not fit its owners.
 /// - Another client is: with `OtherGraph` nothing has changed, with `GraphLost` walks are lost.
-/// - The servers are, or the path to them: with `SupplyTime` and `Supply` some may have their parts.
+/// - The servers are, or the path to them: with `SupplyTime` and `Supply` some may have their
+///   parts.
 /// - This host is: with `Closed` walks that were under way are lost.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -45,8 +45,8 @@ impl WalkServer {
         self.node.stats()
     }
 
-    /// Ends the server. It is no member, so there is nothing to leave. Its part of the graph and the
-    /// walkers at it are lost; their homes start those walks again.
+    /// Ends the server. It is no member, so there is nothing to leave. Its part of the graph and
+    /// the walkers at it are lost; their homes start those walks again.
     pub async fn stop(&self) {
         self.node.stop().await;
     }
