@@ -34,6 +34,9 @@ const SENDER_THREADS: u32 = 4;
 const WARMUP: Duration = Duration::from_secs(5);
 /// From the order to begin until members send: time for it to reach all.
 const BEGIN_AFTER: Duration = Duration::from_millis(200);
+/// How long the first member looks for others, and how long these do.
+const FIRST_JOIN_TIMEOUT: Duration = Duration::from_secs(1);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long members may take to start and to join.
 const JOIN_WITHIN: Duration = Duration::from_secs(60);
 /// How long they may take to report once the measured time is over.
@@ -123,6 +126,9 @@ impl Installation {
         let hosts = addresses.iter().map(|address| format!("{}[{}]", address.ip(), address.port()));
         let hosts = hosts.collect::<Vec<_>>().join(",");
         let address = addresses[member];
+        // The first member looks for others until then, and creates the cluster. The others must
+        // find it, however busy the machine is.
+        let join_timeout = if member == 0 { FIRST_JOIN_TIMEOUT } else { JOIN_TIMEOUT };
         let threads_of_sender = if plan.interval.is_some() { 1 } else { SENDER_THREADS };
         let is_sender = plan.senders.iter().any(|sender| sender.index() == member);
         let threads = if is_sender { threads_of_sender } else { 0 };
@@ -134,6 +140,7 @@ impl Installation {
             .arg(format!("-Djgroups.bind_addr={}", address.ip()))
             .arg(format!("-Djgroups.bind_port={}", address.port()))
             .arg(format!("-Djgroups.tcpping.initial_hosts={hosts}"))
+            .arg(format!("-Djgroups.join_timeout={}ms", join_timeout.as_millis()))
             .arg("-jar")
             .arg(&self.jar)
             .arg(member.to_string())
@@ -263,6 +270,7 @@ mod tests {
         let sender = words(&plan(), 1);
         assert!(sender.contains("hosts=127.0.0.1[1],127.0.0.1[2],127.0.0.1[3] "), "{sender}");
         assert!(sender.contains("bind_port=2 "), "{sender}");
+        assert!(sender.contains("join_timeout=20000ms "), "{sender}");
         assert!(sender.ends_with("-jar driver.jar 1 3 200 4 4 0"), "{sender}");
         assert!(words(&plan(), 0).ends_with(" 0 3 200 0 4 0"));
         let paced = PeerPlan { interval: Some(Duration::from_millis(2)), ..plan() };
