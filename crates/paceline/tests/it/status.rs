@@ -8,8 +8,11 @@ use paceline::{Host, NodeId};
 /// Longer than anything takes on a machine that others use.
 const SOON: Duration = Duration::from_secs(60);
 
+/// A host of the test's own cluster: hosts of other tests have the same ids, and ports are used
+/// again.
 async fn host(id: u64) -> Host {
-    Host::builder("test").id(NodeId(id)).start().await.unwrap()
+    let test = std::thread::current().name().unwrap_or("test").to_owned();
+    Host::builder(test).id(NodeId(id)).start().await.unwrap()
 }
 
 async fn ask(asked: &Host) -> Result<HostStatus, StatusError> {
