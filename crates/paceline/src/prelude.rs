@@ -1,7 +1,7 @@
 //! What programs use of all services: `use paceline::prelude::*`.
 //!
 //! The events of a multicast have the names of those of a group, so they are in
-//! [`multicast`](crate::multicast): `multicast::Event` and `multicast::Events`.
+//! [`multicast`]: `multicast::Event` and `multicast::Events`.
 
 pub use crate::dht::{Algorithm, Dht, KeyError};
 pub use crate::multicast::{self, Multicast, MulticastError, Packet};
