@@ -66,7 +66,7 @@ impl Joining {
     /// The forms of the service's peers.
     ///
     /// # Errors
-    /// If one is none.
+    /// If a peer of the builder has none of the forms of [`PeerSource`].
     pub(crate) fn forms(&self) -> Result<Vec<PeerSource>, PeerError> {
         match &self.peers {
             Some(forms) => Ok(peers::parse(forms)?),

@@ -35,7 +35,7 @@ pub(crate) trait Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TryRecvError {
-    /// There is none at present.
+    /// No event waits; the service may report one later.
     #[error("no event at present")]
     Empty,
     /// The service has ended, and all its events were received: none follows.

@@ -177,7 +177,8 @@ impl DhtBuilder {
     /// nothing, and no host depends on it. For short-lived programs.
     ///
     /// # Errors
-    /// As [`join`](Self::join); if the table is to be durable here.
+    /// As [`join`](Self::join); [`JoinError::DurableClient`] if [`durable`](Self::durable) names a
+    /// file, since a client stores nothing.
     pub async fn visit(self) -> Result<Dht, JoinError> {
         if self.settings.file.is_some() {
             return Err(JoinError::DurableClient);

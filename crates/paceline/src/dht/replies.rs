@@ -84,7 +84,8 @@ impl Deliveries {
     /// The next one if there is one now.
     ///
     /// # Errors
-    /// If there is none at present, or the service has ended.
+    /// [`TryRecvError::Empty`] if no delivery waits; [`TryRecvError::Closed`] if the service has
+    /// ended.
     pub fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
         loop {
             match self.deliveries.try_recv() {

@@ -107,7 +107,8 @@ impl Events {
     /// The next event if there is one now.
     ///
     /// # Errors
-    /// If there is none at present, or the service has ended and all were received.
+    /// [`TryRecvError::Empty`] if no event waits; [`TryRecvError::Closed`] if the service has
+    /// ended and the application has received all its events.
     pub fn try_recv(&mut self) -> Result<Event, TryRecvError> {
         self.reader.try_recv()
     }

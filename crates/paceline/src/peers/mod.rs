@@ -106,7 +106,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Asks all sources once; `no_peer` if there is none.
+    /// Asks all sources once. Fails with `no_peer` if the forms name no source.
     ///
     /// # Errors
     /// If a host cannot be resolved, or a list cannot be read. A name without records is no error:
