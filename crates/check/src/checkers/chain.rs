@@ -56,10 +56,21 @@ impl Member for Chain {
 
 #[derive(Debug)]
 struct Accepted {
-    seq: u64,
-    end: u64,
+    blocks: u64,
+    // What the first member that delivered it was told of its end.
+    end: Option<u64>,
     payload: Payload,
     deliveries: usize,
+}
+
+impl Accepted {
+    // Whether the message may end there if the one before it ended at `begins`. Of the messages of
+    // one block only the last moves on. All members have the same blocks.
+    fn may_end(&self, begins: u64, end: u64) -> bool {
+        let is_last = end == begins + self.blocks;
+        let is_before_last = self.blocks == 1 && end == begins;
+        self.end.map_or(is_last || is_before_last, |known| known == end)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +78,6 @@ struct Origin {
     // Messages that some member has not delivered; the first is message number `first`.
     accepted: VecDeque<Accepted>,
     first: usize,
-    next_seq: u64,
     incarnation: Option<u64>,
     // No member has received less, as far as was looked.
     received_lowest: u64,
@@ -84,7 +94,7 @@ impl Origin {
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     messages: usize,
-    // The number after the last delivered block.
+    // The end of the last delivered message.
     blocks: u64,
     received: u64,
     credit: u64,
@@ -234,10 +244,9 @@ impl ChainLedger {
             return;
         }
         let blocks = payload.len().div_ceil(self.block_bytes_max).max(1) as u64;
-        let origin = &mut self.origins[rank];
-        let (seq, end) = (origin.next_seq, origin.next_seq + blocks);
-        origin.next_seq = end;
-        origin.accepted.push_back(Accepted { seq, end, payload: payload.clone(), deliveries: 0 });
+        let payload = payload.clone();
+        let accepted = Accepted { blocks, end: None, payload, deliveries: 0 };
+        self.origins[rank].accepted.push_back(accepted);
     }
 
     fn check_delivery(&mut self, at: Instant, node: NodeId, event: &Event) {
@@ -256,17 +265,14 @@ impl ChainLedger {
         let members = self.view.len();
         let progress = &mut self.progress[member][rank];
         let state = &mut self.origins[rank];
-        let expected = state.message(progress.messages);
-        let broken = match expected {
-            _ if seq < progress.blocks => Some((Rule::Integrity, " again".to_owned())),
-            _ if expected.is_none() || seq >= state.next_seq => {
-                Some((Rule::Integrity, ", which were never sent".to_owned()))
-            }
-            Some(message) if seq > message.seq => {
-                Some((Rule::Fifo, format!(", but {} comes first", message.seq)))
-            }
+        let (next, begins) = (progress.messages, progress.blocks);
+        let accepted = (state.first + state.accepted.len()) as u64;
+        let broken = match state.message(next) {
+            _ if seq < next as u64 => Some((Rule::Integrity, " again".to_owned())),
+            _ if seq >= accepted => Some((Rule::Integrity, ", which was never sent".to_owned())),
+            Some(_) if seq > next as u64 => Some((Rule::Fifo, format!(", but {next} comes first"))),
             Some(message)
-                if (message.seq, message.end) != (seq, end)
+                if !message.may_end(begins, end)
                     || message.payload != *payload
                     || state.incarnation.is_some_and(|known| known != incarnation) =>
             {
@@ -275,11 +281,13 @@ impl ChainLedger {
             _ => None,
         };
         if let Some((rule, what)) = broken {
-            let what = format!("delivered blocks {seq}..{end} of {origin}{what}");
+            let what = format!("delivered message {seq} of {origin}, to block {end}{what}");
             return self.fail(rule, at, node, what);
         }
         state.incarnation = Some(incarnation);
-        state.accepted[progress.messages - state.first].deliveries += 1;
+        let message = &mut state.accepted[next - state.first];
+        message.deliveries += 1;
+        message.end = Some(end);
         progress.messages += 1;
         progress.blocks = end;
         self.deliveries += 1;

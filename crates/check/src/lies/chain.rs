@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use paceline_proto::chain::{Frame, Message, Topology};
+use paceline_proto::chain::{Frame, Lengths, Message, Topology};
 use paceline_proto::core::{Lane, Payload};
 
 use super::{Draw, Source};
@@ -8,6 +8,8 @@ use super::{Draw, Source};
 pub(super) fn frame(source: &mut Source<'_>) -> Frame {
     let count = 1 + source.rng.below(3) as u16;
     let index = source.rng.below(count.into()) as u16;
+    let is_bundle = count == 1 && source.rng.below(2) == 1;
+    let lengths = if is_bundle { Lengths::of(vec![2, 0, 3]) } else { Lengths::default() };
     let frame = Frame {
         view: source.view(),
         origin: source.rank(),
@@ -20,6 +22,7 @@ pub(super) fn frame(source: &mut Source<'_>) -> Frame {
         stable_lag: source.rng.below(40),
         link: source.word(),
         hops_left: source.rng.below(8),
+        lengths,
         payload: Payload::Bytes(Bytes::from_static(b"a lie")),
     };
     Frame { checksum: frame.computed_checksum(), ..frame }

@@ -20,7 +20,7 @@ pub struct Delivery {
     pub origin: NodeId,
     /// The origin's incarnation: another number after each start.
     pub incarnation: u64,
-    /// The number of its first block at its origin in this view; rises with every message.
+    /// Its number among the messages of its origin in this view: 0, 1, 2, ...
     pub seq: u64,
     /// The message.
     pub payload: Bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use paceline::net::{Bound, NodeConfig, Roster};
-use paceline::proto::chain::{Chain, Config, Frame, Message};
+use paceline::proto::chain::{Chain, Config, Frame, Lengths, Message};
 use paceline::proto::core::{Context, Lane, Payload, Protocol};
 use paceline::{NodeId, Topology, ViewId};
 
@@ -39,6 +39,7 @@ fn frame(seq: u64, link: u64) -> Frame {
         stable_lag: 0,
         link,
         hops_left: 0,
+        lengths: Lengths::default(),
         payload: Payload::from("hello"),
     };
     Frame { checksum: frame.computed_checksum(), ..frame }

@@ -11,6 +11,8 @@ crate::counters! {
         BEYOND_CREDIT = "chain_beyond_credit", [blocks; fault];
         /// The payload is longer than `block_bytes_max`.
         BLOCK_OVERSIZED = "chain_block_oversized", [blocks; fault];
+        /// Left in a block with others.
+        BUNDLED = "chain_bundled", [messages];
         /// Of a message of more blocks than the largest message has.
         COUNT_OUT_OF_RANGE = "chain_count_out_of_range", [blocks; fault];
         /// Had arrived before, under another link number.

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use super::Topology;
-use super::message::Frame;
+use super::message::{Frame, Lengths};
 use super::pipeline::Transfer;
 use crate::core::{Instant, Payload, ViewId};
 use crate::parts::block_flow::{Assembly, Credit};
@@ -16,12 +16,27 @@ pub(super) struct Block {
     pub(super) topology: Topology,
     /// Times it may still be forwarded from here.
     pub(super) hops_left: u32,
+    pub(super) lengths: Lengths,
+}
+
+impl Block {
+    /// What it takes of a window.
+    pub(super) fn window_bytes(&self) -> usize {
+        self.payload.len() + self.lengths.window_bytes()
+    }
+
+    /// What it takes of a hop.
+    pub(super) fn frame_bytes(&self) -> usize {
+        Frame::HEAD_BYTES + self.lengths.bytes_more() + self.payload.len()
+    }
 }
 
 /// A message all of whose blocks have come, in order.
 #[derive(Debug)]
 pub(super) struct Complete {
-    pub(super) first: u64,
+    /// Its number at its origin: 0, 1, 2, ...
+    pub(super) number: u64,
+    /// Blocks below this are consumed once the message is.
     pub(super) end: u64,
     pub(super) payload: Payload,
 }
@@ -63,6 +78,8 @@ pub(super) struct Flow {
     pub(super) received_bytes: u64,
     /// All blocks below this are here.
     pub(super) received: u64,
+    /// Messages that were delivered.
+    delivered: u64,
     credit: Credit,
     assembly: Assembly,
     pub(super) acknowledged_received: u64,
@@ -89,6 +106,7 @@ impl Flow {
             held_bytes: 0,
             received_bytes: 0,
             received: 0,
+            delivered: 0,
             credit: Credit::default(),
             assembly: Assembly::default(),
             acknowledged_received: 0,
@@ -128,12 +146,12 @@ impl Flow {
             return Err(Refusal::Duplicate);
         }
         let is_beyond = seq >= self.credit() + room.window_blocks as u64
-            || self.held_bytes + block.payload.len() > room.window_bytes
+            || self.held_bytes + block.window_bytes() > room.window_bytes
             || self.credit.unconsumed_bytes() > room.unconsumed_bytes_max;
         if is_beyond {
             return Err(Refusal::BeyondCredit);
         }
-        self.held_bytes += block.payload.len();
+        self.held_bytes += block.window_bytes();
         self.received_bytes += block.payload.len() as u64;
         self.unacknowledged_bytes += block.payload.len();
         let place = (seq - self.stable) as usize;
@@ -156,6 +174,7 @@ impl Flow {
         let mut misfits = 0;
         while let Some(block) = self.block(self.received) {
             let (index, count, payload) = (block.index, block.count, block.payload.clone());
+            let (lengths, window_bytes) = (block.lengths.clone(), block.lengths.window_bytes());
             self.received += 1;
             if !self.assembly.fits(index, &payload, message_bytes_max) {
                 misfits += 1;
@@ -166,9 +185,23 @@ impl Flow {
                 self.credit.grant(self.received);
                 continue;
             };
-            let first = self.received - u64::from(count);
-            self.credit.deliver(self.received, payload.len());
-            deliver(Complete { first, end: self.received, payload });
+            let end = self.received;
+            self.credit.deliver(end, payload.len() + window_bytes);
+            let first = self.delivered;
+            let Some(lengths) = lengths.several() else {
+                self.delivered += 1;
+                deliver(Complete { number: first, end, payload });
+                continue;
+            };
+            self.delivered += lengths.len() as u64;
+            let mut start = 0;
+            for (number, &length) in (first..).zip(lengths) {
+                // The block is consumed with the last of its messages.
+                let end = if number + 1 == self.delivered { end } else { end - 1 };
+                let through = start + usize::from(length);
+                deliver(Complete { number, end, payload: payload.slice(start..through) });
+                start = through;
+            }
         }
         self.credit.grant(self.received);
         misfits
@@ -207,7 +240,7 @@ impl Flow {
         }
         let freed = stable - self.stable;
         for block in self.held.drain(..freed as usize) {
-            self.held_bytes -= block.map_or(0, |block| block.payload.len());
+            self.held_bytes -= block.map_or(0, |block| block.window_bytes());
         }
         self.stable = stable;
         self.reminders = 0;
@@ -230,6 +263,7 @@ impl Flow {
             stable_lag: (seq - self.stable) as u32,
             link,
             hops_left: block.hops_left.saturating_sub(1),
+            lengths: block.lengths.clone(),
             payload: block.payload.clone(),
         })
     }
@@ -241,7 +275,8 @@ mod tests {
 
     fn block(index: u16, count: u16, bytes: u32) -> Block {
         let topology = Topology::Chain;
-        Block { payload: Payload::Zeros(bytes), checksum: 0, index, count, topology, hops_left: 1 }
+        let (payload, lengths) = (Payload::Zeros(bytes), Lengths::default());
+        Block { payload, checksum: 0, index, count, topology, hops_left: 1, lengths }
     }
 
     fn room(window_blocks: usize, bytes: usize) -> Room {
@@ -250,7 +285,7 @@ mod tests {
 
     fn delivered(flow: &mut Flow) -> Vec<(u64, usize)> {
         let mut messages = Vec::new();
-        flow.advance(1000, |message| messages.push((message.first, message.payload.len())));
+        flow.advance(1000, |message| messages.push((message.number, message.payload.len())));
         messages
     }
 
@@ -261,7 +296,7 @@ mod tests {
         flow.insert(1, block(1, 2, 3), room(16, 1000)).unwrap();
         assert_eq!(delivered(&mut flow), []);
         flow.insert(0, block(0, 2, 4), room(16, 1000)).unwrap();
-        assert_eq!(delivered(&mut flow), [(0, 7), (2, 5)]);
+        assert_eq!(delivered(&mut flow), [(0, 7), (1, 5)]);
         assert_eq!(flow.insert(1, block(1, 2, 3), room(16, 1000)), Err(Refusal::Duplicate));
     }
 
@@ -281,6 +316,27 @@ mod tests {
         flow.consume(3);
         assert_eq!(flow.credit(), 3);
         flow.insert(4, block(0, 1, 1), room(2, 1000)).unwrap();
+    }
+
+    #[test]
+    fn a_block_of_several_messages_is_consumed_with_the_last_of_them() {
+        let mut flow = Flow::new(0, 1);
+        let lengths = Lengths::of(vec![3, 0, 4]);
+        flow.insert(0, block(0, 1, 5), room(2, 1000)).unwrap();
+        flow.insert(1, Block { lengths, ..block(0, 1, 7) }, room(2, 1000)).unwrap();
+        let mut messages = Vec::new();
+        flow.advance(1000, |message| {
+            messages.push((message.number, message.end, message.payload.len()));
+        });
+        assert_eq!(messages, [(0, 1, 5), (1, 1, 3), (2, 1, 0), (3, 2, 4)]);
+        // Each of several messages counts for 64 bytes beside its own.
+        assert_eq!(flow.held_bytes, 5 + 7 + 3 * 64);
+        messages[..3].iter().for_each(|&(_, end, _)| flow.consume(end));
+        assert_eq!(flow.credit(), 1);
+        flow.consume(messages[3].1);
+        assert_eq!(flow.credit(), 2);
+        flow.free(2);
+        assert_eq!(flow.held_bytes, 0);
     }
 
     #[test]

@@ -70,7 +70,8 @@ impl Chain {
         }
         let Some(place) = self.flow_of(cx, frame.origin, frame.incarnation) else { return false };
         let flow = &mut self.flows[place];
-        if frame.seq < flow.received || frame.payload.len() > cx.shared.block_bytes_max {
+        let block_bytes = frame.payload.len() + frame.lengths.window_bytes();
+        if frame.seq < flow.received || block_bytes > cx.shared.block_bytes_max {
             return false;
         }
         // What the giver knows is stable need not be held beside what it gives.

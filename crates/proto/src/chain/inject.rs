@@ -1,7 +1,12 @@
-//! The origin's part: cuts own messages into blocks and puts these into the queues of the hops.
+//! The origin's part: cuts own messages into blocks, or bundles small ones in one, and puts these
+//! into the queues of the hops.
+//!
+//! While a hop is busy, small messages wait until it runs low or until they fill a block, and leave
+//! together: a block has a head of its own at each hop. On an idle hop a message leaves at once.
 
 use super::counters;
 use super::flow::Flow;
+use super::link::{LinkState, OutLink};
 use super::message::Frame;
 use super::own::{Own, Waiting};
 use super::pipeline::Transfer;
@@ -81,6 +86,11 @@ impl Chain {
     pub(super) fn inject_block(&mut self, cx: &mut Cx<'_>, topology: Topology) -> bool {
         let rank = self.rank.expect("only members send");
         let children = topology.children(0, self.members());
+        let is_gathering = self.gathers(cx, topology);
+        self.own.as_mut().expect("a head message waits").is_gathering = is_gathering;
+        if is_gathering {
+            return false;
+        }
         if !children.into_iter().all(|child| self.own_room(cx, self.node_at(rank, child)) > 0) {
             return false;
         }
@@ -92,6 +102,28 @@ impl Chain {
         }
         self.retire_head();
         true
+    }
+
+    /// True while what waits had better wait for more to share its block: a hop is busy with own
+    /// blocks. Asks the driver to say when the hop runs low. Beside blocks of others nothing waits
+    /// for that, or it would miss its turns.
+    fn gathers(&self, cx: &mut Cx<'_>, topology: Topology) -> bool {
+        let (Some(rank), Some(own)) = (self.rank, &self.own) else { return false };
+        if own.is_due || own.bundle(cx.shared).1 == 0 {
+            return false;
+        }
+        for child in topology.children(0, self.members()) {
+            let to = self.node_at(rank, child);
+            let is_own = |link: &OutLink| {
+                link.state == LinkState::Open && !link.has_queue() && link.carries_only(rank)
+            };
+            if self.out_link(to).is_some_and(is_own) && cx.backlog_bytes(to) > 0 {
+                // What the driver has handed on keeps the link busy meanwhile.
+                cx.notify_drained(to, (cx.shared.hop_bytes / 16).max(1));
+                return true;
+            }
+        }
+        false
     }
 
     /// Makes the next step of the head message's way through the pipeline. False if it has to wait.
@@ -120,24 +152,23 @@ impl Chain {
         true
     }
 
-    /// Forgets the head message once all its blocks were injected.
+    /// Forgets messages at the head once all their blocks were injected.
     pub(super) fn retire_head(&mut self) {
         let own = self.own.as_mut().expect("a head message was sent");
-        if own.waiting.front().is_some_and(|head| head.injected == head.blocks) {
+        while own.waiting.front().is_some_and(|head| head.injected == head.blocks) {
             own.waiting.pop_front();
         }
     }
 
-    /// Cuts the next block off the head message, holds it and delivers it here. `None` if the
-    /// window is full.
+    /// Cuts the next block off the head message, or makes one of the small messages at the head;
+    /// holds it and delivers it here. `None` if the window is full.
     pub(super) fn take_block(&mut self, cx: &mut Cx<'_>, topology: Topology) -> Option<u64> {
         let config = cx.shared;
         let rank = self.rank.expect("only members send");
         let members = self.members();
         let own = self.own.as_mut().expect("a head message waits");
-        let head = own.waiting.front().expect("a head message waits");
-        let start = usize::from(head.injected) * config.block_bytes_max;
-        let end = (start + config.block_bytes_max).min(head.payload.len());
+        let (payload, lengths) = own.next_block(config, topology);
+        let bytes = payload.len() + lengths.window_bytes();
         let window_bytes = match topology {
             Topology::Pipeline => {
                 own.window.compare(rank, &self.flows, config.window_bytes);
@@ -145,15 +176,17 @@ impl Chain {
             }
             _ => config.window_bytes,
         };
-        if !own.has_window(end - start, config.window_blocks, window_bytes) {
+        if !own.has_window(bytes, config.window_blocks, window_bytes) {
             self.arm_probe(cx);
             return None;
         }
-        let seq = own.inject(end - start);
-        own.pace.note(cx.now, end - start);
-        own.waiting_bytes -= (end - start).max(1);
-        own.waiting_blocks -= 1;
-        let head = own.waiting.front_mut().expect("a head message waits");
+        let seq = own.inject(bytes);
+        own.pace.note(cx.now, payload.len());
+        let messages = lengths.several().map_or(1, <[u16]>::len);
+        if messages > 1 {
+            cx.count(counters::BUNDLED, messages as u64);
+        }
+        let head = own.waiting.front().expect("a head message waits");
         let frame = Frame {
             view: self.view.id(),
             origin: rank,
@@ -166,12 +199,10 @@ impl Chain {
             stable_lag: 0,
             link: 0,
             hops_left: if topology == Topology::Unicast { 0 } else { members as u32 - 1 },
-            payload: head.payload.slice(start..end),
+            lengths,
+            payload,
         };
-        head.injected += 1;
-        if head.injected == head.blocks {
-            own.end_message();
-        }
+        own.note_injected(messages, frame.payload.len());
         let checksum = frame.computed_checksum();
         let flow = self.own_flow(cx.incarnation);
         self.take_in(cx, flow, Frame { checksum, ..frame })
@@ -190,7 +221,8 @@ impl Chain {
     }
 
     /// Notes how much more is admitted: what leaves within the queue's time, what the hops take at
-    /// once, or what hops are owed on which this member misses turns, whichever is most.
+    /// once, what shares the block that waits, or what hops are owed on which this member misses
+    /// turns, whichever is most.
     pub(super) fn note_admission(&mut self, cx: &mut Cx<'_>) {
         if self.is_frozen {
             self.queue_bytes_left = 0;
@@ -201,10 +233,11 @@ impl Chain {
         let paced = own.pace.bytes_within(cx.now, cx.shared.queue_time).min(bytes_max);
         let paced = if paced >= QUEUE_BYTES_MIN { paced.saturating_sub(waiting) } else { 0 };
         // The reserve is meant for hops: small messages fill it with their heads.
-        let on_hops = waiting + own.waiting_blocks * Frame::HEAD_BYTES;
+        let on_hops = own.waiting_frames_bytes(cx.shared);
+        let gathered = if own.is_gathering { own.bundle(cx.shared).1 } else { 0 };
         let at_once = if own.waiting.is_empty() { self.open_bytes(cx).min(bytes_max) } else { 0 };
         let reserve = self.reserve().saturating_sub(on_hops);
-        self.queue_bytes_left = paced.max(at_once).max(reserve);
+        self.queue_bytes_left = paced.max(at_once).max(gathered.min(bytes_max)).max(reserve);
     }
 
     /// Bytes to keep waiting for the hops on which this member is behind and has missed turns.

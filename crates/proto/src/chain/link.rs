@@ -59,6 +59,11 @@ impl OutLink {
         self.queue.as_ref().is_some_and(|queue| !queue.is_empty())
     }
 
+    /// True if of the frames that were not acknowledged all have blocks of this origin.
+    pub(super) fn carries_only(&self, origin: u32) -> bool {
+        self.sent.iter().all(|run| run.origin == origin)
+    }
+
     /// Blocks of this origin that wait for their turn, and their bytes.
     pub(super) fn waiting_of(&self, origin: u32) -> (usize, usize) {
         self.queue.as_ref().map_or((0, 0), |queue| queue.waiting_of(origin))

@@ -51,7 +51,7 @@ use uplink::Uplink;
 
 pub use config::Config;
 pub use flush::Reached;
-pub use message::{Frame, Message};
+pub use message::{Frame, Lengths, Message};
 pub use pipeline::{Schedule, Step};
 pub use plan::{Plan, Reason, Urgency, plan};
 pub use shares::fair_shares;
@@ -96,9 +96,11 @@ pub enum Event {
         origin: NodeId,
         /// The origin's incarnation.
         incarnation: u64,
-        /// The number of its first block at its origin.
+        /// Its number among the messages of its origin in the view: 0, 1, 2, ...
         seq: u64,
-        /// The number after its last block: what [`Command::Consumed`] wants.
+        /// What [`Command::Consumed`] wants: blocks below this are consumed once the message is.
+        /// Of the messages of one block the last has the number after the block, and the others
+        /// that of the block.
         end: u64,
         /// The message.
         payload: Payload,
@@ -300,6 +302,12 @@ impl Chain {
         self.flows.binary_search_by_key(&rank, |flow| flow.rank)
     }
 
+    fn set_due(&mut self, is_due: bool) {
+        if let Some(own) = &mut self.own {
+            own.is_due = is_due;
+        }
+    }
+
     fn enter_view(&mut self, cx: &mut Cx<'_>, view: &Arc<View>) {
         self.view = view.clone();
         self.rank = view.rank(cx.node).map(|rank| rank as u32);
@@ -437,7 +445,9 @@ impl Protocol for Chain {
 
     fn handle_drained(&mut self, cx: &mut Cx<'_>, to: NodeId) {
         self.serve(cx, to);
+        self.set_due(true);
         self.inject(cx);
+        self.set_due(false);
         self.note_admission(cx);
     }
 

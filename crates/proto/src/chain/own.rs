@@ -1,9 +1,11 @@
 use std::collections::VecDeque;
 
+use super::message::{Frame, Lengths, MESSAGES_MAX, shared_bytes};
 use super::pace::Pace;
 use super::pipeline::Transfer;
+use super::serve::drained_bytes;
 use super::window::Window;
-use super::{Plan, Topology};
+use super::{Config, Plan, Topology};
 use crate::core::Payload;
 use crate::parts::block_flow::Flight;
 
@@ -27,6 +29,10 @@ pub(super) struct Own {
     pub(super) waiting_blocks: usize,
     /// The head message's way through the pipeline, if it goes that way.
     pub(super) transfer: Option<Transfer>,
+    /// Small messages wait for more to share their block.
+    pub(super) is_gathering: bool,
+    /// The hop runs low: what waits leaves.
+    pub(super) is_due: bool,
     /// The number of the next block.
     pub(super) next: u64,
     /// How fast blocks leave.
@@ -189,9 +195,59 @@ impl Own {
         self.next - 1
     }
 
-    /// A message has left wholly: its last block is the one that was injected last.
-    pub(super) fn end_message(&mut self) {
-        self.ends.push_back(self.next);
+    /// How many messages at the head of the queue fit in one block together, whole ones that spread
+    /// alike. If these are all that wait, also the bytes of further ones that would fit.
+    pub(super) fn bundle(&self, config: &Config) -> (usize, usize) {
+        let bytes_max = bundle_bytes_max(config);
+        let topology = self.head();
+        let mut bytes = 0;
+        for (count, message) in self.waiting.iter().enumerate() {
+            bytes += shared_bytes(message.payload.len());
+            let is_alike = message.blocks == 1 && Some(message.plan.topology) == topology;
+            if !is_alike || bytes > bytes_max || count == MESSAGES_MAX {
+                return (count, 0);
+            }
+        }
+        (self.waiting.len(), bytes_max - bytes)
+    }
+
+    /// What waits takes of a hop, about: bundled as far as it can be.
+    pub(super) fn waiting_frames_bytes(&self, config: &Config) -> usize {
+        let bytes = self.waiting_bytes + shared_bytes(0) * self.waiting_blocks;
+        let bundles = bytes / bundle_bytes_max(config) + 1;
+        self.waiting_bytes
+            + 2 * self.waiting_blocks
+            + bundles.min(self.waiting_blocks) * Frame::HEAD_BYTES
+    }
+
+    /// The payload of the next block and the lengths of its messages: a part of the head message,
+    /// or it and what fits in one block with it.
+    pub(super) fn next_block(&self, config: &Config, topology: Topology) -> (Payload, Lengths) {
+        let head = self.waiting.front().expect("a head message waits");
+        // The pipeline has a schedule for each message.
+        let count = if topology == Topology::Pipeline { 1 } else { self.bundle(config).0 };
+        if count > 1 {
+            let messages = || self.waiting.iter().take(count).map(|message| &message.payload);
+            let lengths = messages().map(|payload| payload.len() as u16).collect();
+            let parts: Vec<Payload> = messages().cloned().collect();
+            return (Payload::concat(&parts), Lengths::of(lengths));
+        }
+        let start = usize::from(head.injected) * config.block_bytes_max;
+        let end = (start + config.block_bytes_max).min(head.payload.len());
+        (head.payload.slice(start..end), Lengths::default())
+    }
+
+    /// A block of this many messages, or of these bytes of one, is the last that was injected.
+    pub(super) fn note_injected(&mut self, messages: usize, bytes: usize) {
+        for message in self.waiting.iter_mut().take(messages) {
+            let left = if messages > 1 { message.payload.len() } else { bytes };
+            self.waiting_bytes -= left.max(1);
+            self.waiting_blocks -= 1;
+            message.injected += 1;
+            if message.injected == message.blocks {
+                self.ends.push_back(self.next);
+            }
+        }
     }
 
     /// Counts the messages that have become stable.
@@ -245,6 +301,11 @@ impl Own {
     pub(super) fn head(&self) -> Option<Topology> {
         self.waiting.front().map(|message| message.plan.topology)
     }
+}
+
+/// The most that a bundle takes of a block: a longer block takes longer at each hop.
+fn bundle_bytes_max(config: &Config) -> usize {
+    config.block_bytes_max.min(config.message_bytes_max).min(drained_bytes(config))
 }
 
 /// An amount of messages that were delivered in earlier views and not consumed.

@@ -30,7 +30,7 @@ impl Chain {
         if frame.hops_left as usize >= self.members() {
             return cx.count(counters::HOPS_OUT_OF_RANGE, 1);
         }
-        if frame.payload.len() > cx.shared.block_bytes_max {
+        if frame.payload.len() + frame.lengths.window_bytes() > cx.shared.block_bytes_max {
             return cx.count(counters::BLOCK_OVERSIZED, 1);
         }
         if usize::from(frame.count) > cx.shared.message_blocks_max() {
@@ -184,13 +184,13 @@ impl Chain {
     ) -> Result<(), Refusal> {
         let config = cx.shared;
         let flow = &mut self.flows[flow];
-        let Frame { checksum, index, count, topology, hops_left, payload, .. } = frame;
-        let block = Block { payload, checksum, index, count, topology, hops_left };
+        let Frame { checksum, index, count, topology, hops_left, lengths, payload, .. } = frame;
+        let block = Block { payload, checksum, index, count, topology, hops_left, lengths };
         flow.insert(frame.seq, block, room)?;
         let (origin, incarnation) = (self.view.node(flow.rank as usize), flow.incarnation);
         let misfits = flow.advance(config.message_bytes_max, |complete| {
-            let Complete { first, end, payload } = complete;
-            cx.deliver(Event::Delivered { origin, incarnation, seq: first, end, payload });
+            let Complete { number, end, payload } = complete;
+            cx.deliver(Event::Delivered { origin, incarnation, seq: number, end, payload });
         });
         if misfits > 0 {
             cx.count(counters::MISFIT_BLOCK, misfits);

@@ -18,7 +18,7 @@
 use super::Config;
 use super::fair_queue::{QUANTUM_BYTES, Waiting};
 use super::link::{LinkState, OutLink, Sent, known_link, link_to};
-use super::message::{Frame, Message};
+use super::message::Message;
 use super::uplink::Uplink;
 use super::{Chain, Cx};
 use crate::core::{Lane, NodeId};
@@ -32,7 +32,7 @@ impl Chain {
         let Some(block) = flow.and_then(|flow| self.flows[flow].block(seq)) else {
             return; // Every member has it.
         };
-        let bytes = Frame::HEAD_BYTES + block.payload.len();
+        let bytes = block.frame_bytes();
         let link = link_to(&mut self.out_links, to);
         if link.state == LinkState::Open && !link.has_queue() {
             if self.hop_room(cx, to) == 0 {
@@ -146,7 +146,7 @@ impl Chain {
     fn release(&mut self, cx: &mut Cx<'_>, to: NodeId, sent: Sent) {
         let flow = self.flow_index(sent.origin).ok();
         let Some(block) = flow.and_then(|flow| self.flows[flow].block(sent.seq)) else { return };
-        let bytes = Frame::HEAD_BYTES + block.payload.len();
+        let bytes = block.frame_bytes();
         let lag_bytes_max = cx.shared.hop_bytes;
         let copies = self.uplink.is_some().then(|| {
             let rank = self.rank.expect("only members send");
@@ -169,7 +169,7 @@ impl Chain {
         self.send_noted(cx, to, number, sent);
     }
 
-    fn out_link(&self, to: NodeId) -> Option<&OutLink> {
+    pub(super) fn out_link(&self, to: NodeId) -> Option<&OutLink> {
         let place = self.out_links.binary_search_by_key(&to, |link| link.peer).ok()?;
         Some(&self.out_links[place])
     }
@@ -178,11 +178,16 @@ impl Chain {
         hop_room(cx.shared, cx.backlog_bytes(to))
     }
 
-    /// Asks to hear when a quarter of `hop_bytes` waits, so that several blocks leave for one
-    /// wake-up.
-    fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
-        cx.notify_drained(to, cx.shared.hop_bytes / 4);
+    /// Asks to hear when the hop runs low, so that several blocks leave for one wake-up.
+    pub(super) fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
+        cx.notify_drained(to, drained_bytes(cx.shared));
     }
+}
+
+/// A hop with no more than this at the driver runs low. It is also the most that small messages
+/// fill of a block: a longer block takes longer at each hop.
+pub(super) fn drained_bytes(config: &Config) -> usize {
+    config.hop_bytes / 4
 }
 
 /// Bytes that the driver takes for a hop before half of `hop_bytes` waits there.

@@ -169,9 +169,9 @@ pub enum Event {
         origin: NodeId,
         /// The origin's incarnation.
         incarnation: u64,
-        /// The number of its first block at its origin, in this view.
+        /// Its number among the messages of its origin in this view: 0, 1, 2, ...
         seq: u64,
-        /// The number after its last block: what [`Command::Consumed`] wants.
+        /// What [`Command::Consumed`] wants: blocks below this are consumed once the message is.
         end: u64,
         /// The message.
         payload: Payload,

@@ -22,6 +22,7 @@ enum Bug {
     DeliverTwice,
     InventMessage,
     ChangeIncarnation,
+    ChangeEnd,
     SwapDeliveries,
     SkipDelivery,
     DropDeliveries,
@@ -167,6 +168,7 @@ impl Sabotage {
                 (*seq, *end) = (*seq + 1000, *end + 1000);
             }
             Bug::ChangeIncarnation => *incarnation ^= 1,
+            Bug::ChangeEnd => *end += 1,
             Bug::SkipDelivery => {
                 events.remove(place);
             }
@@ -299,6 +301,7 @@ fn every_planted_bug_is_caught_by_the_checker_it_was_planted_for() {
         (Bug::FlipPayload, Rule::Integrity),
         (Bug::DeliverTwice, Rule::Integrity),
         (Bug::ChangeIncarnation, Rule::Integrity),
+        (Bug::ChangeEnd, Rule::Integrity),
         (Bug::InventMessage, Rule::Integrity),
         (Bug::SwapDeliveries, Rule::Fifo),
         (Bug::SkipDelivery, Rule::Fifo),

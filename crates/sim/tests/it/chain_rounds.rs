@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use paceline_proto::chain::{Chain, Command, Config, Event, Topology};
+use paceline_proto::chain::{Chain, Command, Config, Event, Frame, Topology};
 use paceline_proto::core::{Instant, NodeId, Payload, View};
 use paceline_sim::{Observer, Overhead, Reply, Sim, SimConfig};
 
@@ -49,7 +49,7 @@ fn rounds(topology: Topology, members: usize, blocks: usize, origin: u32) -> f64
     let mut last = LastDelivery::default();
     sim.run_until(Instant::from_nanos(5_000_000_000), &mut last);
     assert_eq!(last.count, members, "{topology} {members} {blocks}: {:?}", sim.counters());
-    let round = (54 + BLOCK_BYTES) as f64 * 8.0;
+    let round = (Frame::HEAD_BYTES + BLOCK_BYTES) as f64 * 8.0;
     last.at.as_nanos() as f64 / round
 }
 

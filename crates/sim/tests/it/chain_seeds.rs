@@ -11,15 +11,17 @@ use paceline_check::{seeds, swarm};
 #[test]
 fn seeds_deliver_everything_everywhere_and_come_to_rest() {
     let measured = |outcome: Outcome| {
-        let Outcome { deliveries, events, resumed, lost, .. } = outcome;
-        [deliveries, events, resumed, lost]
+        let Outcome { deliveries, events, resumed, lost, bundled, .. } = outcome;
+        [deliveries, events, resumed, lost, bundled]
     };
     let (count, totals) = swarm::run_all(Scenario::draw, measured);
-    let [deliveries, events, resumed, lost] = totals;
+    let [deliveries, events, resumed, lost, bundled] = totals;
     println!(
-        "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost"
+        "{count} seeds: {deliveries} deliveries, {events} events, {resumed} resumed, {lost} lost, \
+         {bundled} bundled"
     );
-    assert!(count < 100 || (deliveries > 0 && resumed > 0 && lost > 0), "the seeds tested nothing");
+    let have_acted = deliveries > 0 && resumed > 0 && lost > 0 && bundled > 0;
+    assert!(count < 100 || have_acted, "the seeds tested nothing");
 }
 
 #[test]

@@ -177,9 +177,10 @@ impl Row {
     /// waits to become a whole message.
     fn check_credit(&self, origin: usize) -> Result<(), Broken> {
         let Row { credit, received, consumed, ref ends, .. } = *self;
-        let has_overdrawn = ends.front().is_some_and(|&end| credit >= end);
+        // Of the messages of one block all but the last end where those before the block do.
+        let first = ends.iter().find(|&&end| end > consumed);
+        let has_overdrawn = first.is_some_and(|&end| credit >= end);
         if credit > received || credit < consumed || has_overdrawn {
-            let first = ends.front();
             let what = format!(
                 "grants rank {origin} credit for {credit} blocks, with {received} received, \
                  {consumed} consumed, and the next message to consume ending at {first:?}"

@@ -23,7 +23,11 @@ proptest! {
         bytes[covered[place.index(covered.len())]] ^= 1 << bit;
         let refused = matches!(
             decode(&bytes),
-            Err(DecodeError::Checksum | DecodeError::OutOfRange { .. })
+            Err(
+                DecodeError::Checksum
+                    | DecodeError::OutOfRange { .. }
+                    | DecodeError::Truncated { .. }
+            )
         );
         prop_assert!(refused);
     }
@@ -50,8 +54,11 @@ fn the_encoding_is_what_it_always_was() {
         stable_lag: 6,
         link: 7,
         hops_left: 8,
+        lengths: Lengths::default(),
         payload: Payload::from("block"),
     });
+    let bundle =
+        signed(Frame { index: 0, count: 1, lengths: Lengths::of(vec![2, 0, 3]), ..frame.clone() });
     let view = ViewId(1);
     let golden = [
         (Message::Data(frame), GOLDEN[0]),
@@ -63,15 +70,16 @@ fn the_encoding_is_what_it_always_was() {
         (Message::Skip { view, link: 2 }, GOLDEN[6]),
         (Message::Probe { view, incarnation: 2 }, GOLDEN[7]),
         (Message::Unconsumed { view, incarnation: 2, blocks: 3, bytes: 0x0400 }, GOLDEN[8]),
+        (Message::Data(bundle), GOLDEN[9]),
     ];
     for (message, expected) in golden {
         assert_eq!(hex(&message), expected.replace(' ', ""), "{message}");
     }
 }
 
-const GOLDEN: [&str; 9] = [
-    "00 0000000000000001 00000002 0102030405060708 000000000000012c 0004 0005 02 21686a61 \
-     00000006 0000000000000007 00000008 626c6f636b",
+const GOLDEN: [&str; 10] = [
+    "00 0000000000000001 00000002 0102030405060708 000000000000012c 0004 0005 02 c00d8f55 \
+     00000006 0000000000000007 00000008 0000 626c6f636b",
     "01 0000000000000001 0000000000000002 0000000000000003 0000000000000400",
     "02 0000000000000001 0000000000000002 0000000000000003",
     "03 0000000000000001 0000000000000002",
@@ -80,7 +88,36 @@ const GOLDEN: [&str; 9] = [
     "06 0000000000000001 0000000000000002",
     "07 0000000000000001 0000000000000002",
     "08 0000000000000001 0000000000000002 0000000000000003 0000000000000400",
+    "00 0000000000000001 00000002 0102030405060708 000000000000012c 0000 0001 02 632c39fc \
+     00000006 0000000000000007 00000008 0003 0002 0000 0003 626c6f636b",
 ];
+
+#[test]
+fn lengths_that_do_not_fit_the_block_are_refused() {
+    let block = |lengths: Vec<u16>, count: u16| {
+        let lengths = Lengths::of(lengths);
+        let payload = Payload::Zeros(10);
+        signed(Frame { count, lengths, payload, ..frame(0, 1, 0) })
+    };
+    let decoded = |frame| decode(&encode_to_bytes(&Message::Data(frame)));
+    assert!(decoded(block(vec![4, 0, 6], 1)).is_ok());
+    let out_of_range = Err(DecodeError::OutOfRange { field: "lengths", value: 10 });
+    for (lengths, count) in
+        [(vec![4, 5], 1), (vec![4, 7], 1), (vec![u16::MAX; 2], 1), (vec![4, 6], 2)]
+    {
+        assert_eq!(decoded(block(lengths, count)), out_of_range);
+    }
+    // A bundle of one message, and one of more messages than are there.
+    let mut bytes = encode_to_bytes(&Message::Data(block(vec![4, 6], 1))).to_vec();
+    for (count, error) in [
+        (1, DecodeError::OutOfRange { field: "count", value: 1 }),
+        (1025, DecodeError::OutOfRange { field: "count", value: 1025 }),
+        (1000, DecodeError::Truncated { need: 2000, have: 14 }),
+    ] {
+        bytes[54..56].copy_from_slice(&u16::to_be_bytes(count));
+        assert_eq!(decode(&bytes), Err(error));
+    }
+}
 
 #[test]
 fn lines_of_a_trace_are_these() {

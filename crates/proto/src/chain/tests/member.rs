@@ -227,13 +227,15 @@ fn a_reserve_is_filled_by_what_small_messages_take_on_a_hop() {
     bench.call(|chain, cx| chain.handle_drained(cx, NodeId(2)));
     bench.backlog.0.insert(NodeId(2), 2000);
     let mut admitted = 0;
-    while bench.chain.admission() > 0 && admitted < 5000 {
+    while bench.chain.admission() > 0 && admitted < 20_000 {
         bench.broadcast(1);
         admitted += 1;
     }
     // Half of 26 blocks beyond the lead, and a turn on the hop.
     let reserve = 26 * (Frame::HEAD_BYTES + 1000) / 2;
-    let most = (reserve + 4096) / (Frame::HEAD_BYTES + 1) + 4;
+    // In bundles of 1,000 bytes, of which each takes 65: a byte, and two for its length.
+    let bundle = 1000 / 65;
+    let most = (reserve + 4096) * bundle / (Frame::HEAD_BYTES + 3 * bundle);
     assert!((most / 2..=most).contains(&admitted), "{admitted} messages of a byte, {most} at most");
 }
 
@@ -473,4 +475,117 @@ fn acknowledgements_of_what_was_never_sent_change_nothing() {
     let stable = Message::Stable { view: ViewId(0), incarnation: 100, stable: u64::MAX };
     bench.message(1, stable);
     assert_eq!(bench.chain.bytes_held(), 10);
+}
+
+/// Member 0 of a ring of three, with room for bundles of up to 1,000 bytes.
+fn bundling() -> Bench {
+    let config = config(3)
+        .with_block_bytes_max(2000)
+        .with_message_bytes_max(4000)
+        .with_window_blocks(64)
+        .with_window_bytes(8000)
+        .with_hop_bytes(4000)
+        .with_queue_bytes(4000);
+    Bench::with(config, 0)
+}
+
+/// What left: the lengths of the messages of each block, and its own.
+fn blocks(bench: &mut Bench) -> Vec<(Vec<u16>, usize)> {
+    let blocks = bench.outbox.sends.drain(..).filter_map(|send| match send.message {
+        Message::Data(frame) => {
+            assert_eq!(frame.checksum, frame.computed_checksum());
+            let lengths = frame.lengths.several().unwrap_or_default();
+            Some((lengths.to_vec(), frame.payload.len()))
+        }
+        _ => None,
+    });
+    blocks.collect()
+}
+
+#[test]
+fn small_messages_share_a_block_while_the_hop_is_busy() {
+    let mut bench = bundling();
+    bench.broadcast(100);
+    assert_eq!(blocks(&mut bench), [(vec![], 100)], "an idle hop takes it at once");
+    bench.backlog.0.insert(NodeId(1), 300);
+    for bytes in [100, 0, 300] {
+        bench.broadcast(bytes);
+    }
+    assert_eq!(blocks(&mut bench), []);
+    assert_eq!(bench.outbox.links.drains.last(), Some(&(NodeId(1), 250)));
+    bench.backlog.0.insert(NodeId(1), 250);
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(1)));
+    assert_eq!(blocks(&mut bench), [(vec![100, 0, 300], 400)]);
+    assert_eq!(bench.delivered(), [(0, 0, 100), (0, 1, 100), (0, 2, 0), (0, 3, 300)]);
+    assert_eq!(bench.count("chain_bundled"), 3);
+    // Two blocks, of which the second has four times 64 bytes more in the window, less one.
+    assert_eq!((bench.chain.blocks_sent(), bench.chain.bytes_in_flight()), (2, 500 + 3 * 64));
+    // It is consumed with the last of its messages.
+    bench.ack(1, 2, 2);
+    bench.ack(2, 2, 2);
+    bench.consume(0, 1);
+    assert_eq!(bench.chain.blocks_consumed(), 1);
+    bench.consume(0, 2);
+    assert_eq!((bench.chain.blocks_consumed(), bench.chain.messages_stable()), (2, 4));
+}
+
+#[test]
+fn a_full_bundle_does_not_wait_and_a_long_message_shares_no_block() {
+    let mut bench = bundling();
+    bench.broadcast(1);
+    assert_eq!(blocks(&mut bench), [(vec![], 1)]);
+    bench.backlog.0.insert(NodeId(1), 300);
+    // Of 1,000 bytes each takes 264 here.
+    (0..4).for_each(|_| bench.broadcast(200));
+    assert_eq!(blocks(&mut bench), [(vec![200; 3], 600)]);
+    bench.broadcast(3000);
+    assert_eq!(blocks(&mut bench), [(vec![], 200), (vec![], 2000)]);
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(1)));
+    assert_eq!(blocks(&mut bench), [(vec![], 1000)]);
+    bench.broadcast(1500);
+    assert_eq!(blocks(&mut bench), [(vec![], 1500)], "it fills a bundle by itself");
+    assert_eq!(bench.count("chain_bundled"), 3);
+}
+
+#[test]
+fn messages_of_other_topologies_and_of_a_pipeline_share_no_block() {
+    let mut bench = bundling();
+    let to_both = Some(Topology::Unicast);
+    let (payload, urgency) = (Payload::Zeros(1), Urgency::Throughput);
+    let command = Command::Broadcast { payload, topology: to_both, urgency };
+    bench.call(|chain, cx| chain.handle_command(cx, command));
+    assert_eq!(blocks(&mut bench).len(), 2);
+    bench.backlog.0.insert(NodeId(1), 300);
+    bench.backlog.0.insert(NodeId(2), 300);
+    let topologies = [
+        Topology::Chain,
+        Topology::Chain,
+        Topology::Unicast,
+        Topology::Unicast,
+        Topology::Pipeline,
+        Topology::Pipeline,
+    ];
+    for topology in topologies {
+        let (payload, urgency) = (Payload::Zeros(10), Urgency::Throughput);
+        let command = Command::Broadcast { payload, topology: Some(topology), urgency };
+        bench.call(|chain, cx| chain.handle_command(cx, command));
+    }
+    bench.backlog.0.clear();
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(1)));
+    bench.call(|chain, cx| chain.handle_drained(cx, NodeId(2)));
+    // One by the chain, one to each member, and two by the pipeline.
+    let pairs = vec![(vec![10, 10], 20); 3];
+    let singles = vec![(vec![], 10); 2];
+    assert_eq!(blocks(&mut bench), [pairs, singles].concat());
+}
+
+#[test]
+fn nothing_waits_for_company_beside_blocks_of_others() {
+    let mut bench = bundling();
+    bench.message(2, Message::Data(frame(2, 0, 0)));
+    bench.broadcast(100);
+    assert_eq!(blocks(&mut bench), [(vec![], 10), (vec![], 100)]);
+    bench.backlog.0.insert(NodeId(1), 300);
+    bench.broadcast(100);
+    assert_eq!(blocks(&mut bench), [(vec![], 100)]);
 }

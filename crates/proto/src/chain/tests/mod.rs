@@ -152,7 +152,7 @@ impl Bench {
         self.outbox.sends.drain(..).map(line).collect()
     }
 
-    /// Messages delivered since the last call: origin, first block, bytes.
+    /// Messages delivered since the last call: origin, number, bytes.
     fn delivered(&mut self) -> Vec<(u64, u64, usize)> {
         let delivered = self.outbox.events.drain(..).map(|event| match event {
             Event::Delivered { origin, seq, payload, .. } => (origin.0, seq, payload.len()),
@@ -180,6 +180,7 @@ fn frame(origin: u32, seq: u64, link: u64) -> Frame {
         stable_lag: 0,
         link,
         hops_left: 2,
+        lengths: Lengths::default(),
         payload: Payload::Zeros(10),
     };
     signed(frame)

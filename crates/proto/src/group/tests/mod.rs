@@ -80,6 +80,7 @@ fn messages() -> Vec<(Message, &'static [u8])> {
         stable_lag: 0,
         link: 0,
         hops_left: 1,
+        lengths: chain::Lengths::default(),
         payload: Payload::Bytes(Bytes::from_static(b"block")),
     };
     let frame = Frame { checksum: frame.computed_checksum(), ..frame };

@@ -216,6 +216,7 @@ impl Scenario {
             resumed: sim.counters().count("chain_hop_resumed"),
             resent: sim.counters().count("sim_tcp_resent"),
             lost: sim.counters().count("sim_lost"),
+            bundled: sim.counters().count("chain_bundled"),
         })
     }
 }
@@ -273,6 +274,8 @@ pub struct Outcome {
     pub resumed: u64,
     pub resent: u64,
     pub lost: u64,
+    /// Messages that left in a block with others.
+    pub bundled: u64,
 }
 
 fn draw_config(rng: &mut Rng, ring: &[u32]) -> Config {
