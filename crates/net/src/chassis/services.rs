@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use paceline_proto::core::{Counters, ServiceNumber};
+use paceline_proto::core::{CounterId, Counters, ServiceNumber};
 use paceline_proto::host::{self, ServicePlace};
 
 use crate::admission::Admission;
@@ -108,11 +108,24 @@ impl Services {
     ) -> Option<(Box<dyn QueuedMachine>, ServiceNumber)> {
         let service = self.table.get_mut(place)?;
         let taken = (service.machine.take().expect(NO_CALL), service.number);
-        if !service.is_called {
-            service.is_called = true;
+        self.note_called(place);
+        Some(taken)
+    }
+
+    fn note_called(&mut self, place: ServicePlace) {
+        if let Some(service) = self.table.get_mut(place)
+            && !std::mem::replace(&mut service.is_called, true)
+        {
             self.called.push(place);
         }
-        Some(taken)
+    }
+
+    /// Counts for a service, outside of a call, if it has not ended.
+    pub(crate) fn count(&mut self, number: ServiceNumber, counter: CounterId, n: u64) {
+        let Some(place) = self.find(number) else { return };
+        let Some(machine) = self.machine(place) else { return };
+        machine.counters().add(counter, n);
+        self.note_called(place);
     }
 
     /// Puts a machine back after a call.

@@ -57,16 +57,20 @@ impl Driver {
     /// True if a message of this many bytes leaves now. If not the caller has to
     /// [queue](Driver::wait_for_link) it. The node's own messages always leave.
     pub(super) fn admits(&mut self, service: ServiceNumber, path: Path, bytes: usize) -> bool {
-        if !self.shares_link() {
-            return true;
-        }
         let (now, bytes) = (self.chassis.now, charge(path.lane, bytes));
-        if service == ServiceNumber::NODE {
+        let leaves = if !self.shares_link() {
+            true
+        } else if service == ServiceNumber::NODE {
             self.link.share.charge(now, bytes);
-            return true;
+            true
+        } else {
+            let is_open = is_open(&self.peers, path);
+            self.link.share.admit(now, path, bytes, is_open)
+        };
+        if leaves {
+            self.link_counted.add(host_counters::LINK_SENT, bytes as u64);
         }
-        let is_open = is_open(&self.peers, path);
-        self.link.share.admit(now, path, bytes, is_open)
+        leaves
     }
 
     /// Lets a message wait for the turn of its service.
@@ -116,7 +120,8 @@ impl Driver {
     }
 
     fn hand_over(&mut self, next: Waiting<Queued>) {
-        let Waiting { service, path, message, .. } = next;
+        let Waiting { service, path, bytes, message } = next;
+        self.chassis.services.count(service, host_counters::LINK_SENT, bytes as u64);
         match (message, path.to) {
             (Queued::Multicast(to, record), _) => self.send_multicast(to, &record),
             (Queued::Message(message), Some(to)) => {

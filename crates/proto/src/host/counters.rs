@@ -1,7 +1,7 @@
-//! What a host of several services counts, in the simulator but for the first three.
+//! What a host counts of its services.
 
 crate::counters! {
-    /// What a host of several services counts, in the simulator but for the first three.
+    /// What a host counts of its services.
     pub COUNTERS = "host" {
         /// Sent by the failure detector.
         DETECTOR_SENT = "host_detector_sent", [datagrams];
@@ -11,6 +11,9 @@ crate::counters! {
         PEER_DIFFERS = "host_peer_differs", [hosts];
         /// Dropped, the oldest of their service, since too many bytes of it wait for the link.
         LINK_DROPPED = "host_link_dropped", [datagrams];
+        /// Of a service's messages to other hosts, with the heads down to Ethernet's. On sockets
+        /// only; repeats by TCP are not counted.
+        LINK_SENT = "host_link_sent", [bytes];
         /// Waited for the turn of their service on the link.
         LINK_WAITED = "host_link_waited", [messages];
         /// For a service that the host does not run.

@@ -46,7 +46,12 @@ impl<L> DeficitRounds<L> {
 
     /// Adds a line, which is served last in the round.
     pub(crate) fn push(&mut self, line: L) {
-        self.turns.push_back(Turn { deficit: 0, line });
+        self.push_again(line, 0);
+    }
+
+    /// Adds a line that was [removed](DeficitRounds::remove_first) with this deficit.
+    pub(crate) fn push_again(&mut self, line: L, deficit: usize) {
+        self.turns.push_back(Turn { deficit, line });
     }
 
     /// The line whose turn it is, charged with the bytes of what leaves. `head` says how many that
@@ -82,11 +87,11 @@ impl<L> DeficitRounds<L> {
         None
     }
 
-    /// Removes the line that [`DeficitRounds::next`] returned: nothing of it waits any more. It
-    /// keeps no deficit.
-    pub(crate) fn remove_first(&mut self) {
+    /// Removes the line that [`DeficitRounds::next`] returned: nothing of it waits any more. Returns
+    /// its deficit, which is less than a quantum.
+    pub(crate) fn remove_first(&mut self) -> usize {
         self.is_visited = false;
-        self.turns.pop_front();
+        self.turns.pop_front().map_or(0, |turn| turn.deficit)
     }
 
     /// Removes the lines for which `keep` is false.

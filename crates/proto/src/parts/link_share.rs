@@ -25,6 +25,8 @@ const BURST: Duration = Duration::from_millis(1);
 /// nothing overtakes them. It is less than a chain keeps there, which otherwise would get less than
 /// its share beside a service that keeps more.
 pub const PORT_BYTES: usize = 16 << 10;
+/// Services whose deficit is kept while nothing of them waits.
+const RESTING_MAX: usize = 64;
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 1_000;
 
@@ -83,10 +85,14 @@ struct Pacer {
 /// What the services of a host have waiting for a link.
 #[derive(Debug)]
 pub struct LinkShare<T> {
-    // None is empty.
+    // None is empty but for the one whose turn it is.
     lines: DeficitRounds<Line<T>>,
     // Of the services that do not have the weight 1.
     weights: BTreeMap<ServiceNumber, u32>,
+    // What is left of the deficits of services of which nothing waits, at most a quantum of each,
+    // the latest first. A service that keeps little waiting, and sends more when that has left,
+    // would get less than its share without it.
+    resting: VecDeque<(ServiceNumber, usize)>,
     pacer: Option<Pacer>,
     bytes: usize,
     datagram_bytes_max: usize,
@@ -100,6 +106,7 @@ impl<T> LinkShare<T> {
         LinkShare {
             lines: DeficitRounds::default(),
             weights: BTreeMap::new(),
+            resting: VecDeque::new(),
             pacer: bytes_per_second.map(|rate| pacer(rate.max(1) as f64)),
             bytes: 0,
             datagram_bytes_max,
@@ -139,8 +146,10 @@ impl<T> LinkShare<T> {
         let weight = self.weights.get(&service).map_or(1, |&weight| weight as usize);
         if self.line(service).is_none() {
             let quantum_bytes = weight * QUANTUM_BYTES;
-            let paths = VecDeque::new();
-            self.lines.push(Line { service, quantum_bytes, paths, datagram_bytes: 0 });
+            let line = Line { service, quantum_bytes, paths: VecDeque::new(), datagram_bytes: 0 };
+            let rested = self.resting.iter().position(|&(of, _)| of == service);
+            let deficit = rested.and_then(|place| self.resting.remove(place));
+            self.lines.push_again(line, deficit.map_or(0, |(_, deficit)| deficit));
         }
         let mut lines = self.lines.iter_mut();
         let line = lines.find(|line| line.service == service).expect("it was added");
@@ -171,6 +180,7 @@ impl<T> LinkShare<T> {
         if self.next_at() > now {
             return None;
         }
+        self.end_turn_if_empty();
         let head = |line: &mut Line<T>| {
             let place = line.paths.iter().position(|queue| is_open(queue.path))?;
             line.paths.rotate_left(place);
@@ -188,12 +198,23 @@ impl<T> LinkShare<T> {
         if !queue.messages.is_empty() {
             line.paths.push_back(queue);
         }
-        if line.paths.is_empty() {
-            self.lines.remove_first();
-        }
         self.bytes -= bytes;
         self.charge(now, bytes);
         Some(Waiting { service, path, bytes, message })
+    }
+
+    /// The service whose turn it is has sent all that waited, and no more since: the turn is another
+    /// one's.
+    fn end_turn_if_empty(&mut self) {
+        let Some(line) = self.lines.iter().next().filter(|line| line.paths.is_empty()) else {
+            return;
+        };
+        let (service, quantum_bytes) = (line.service, line.quantum_bytes);
+        let deficit = self.lines.remove_first().min(quantum_bytes);
+        if deficit > 0 {
+            self.resting.truncate(RESTING_MAX - 1);
+            self.resting.push_front((service, deficit));
+        }
     }
 
     /// From when on the link's rate permits a message; [`Instant::ZERO`] without a rate.
@@ -244,7 +265,7 @@ impl<T> LinkShare<T> {
 
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.bytes == 0
     }
 
     fn discard(&mut self, is_meant: impl Fn(ServiceNumber, Path) -> bool) -> usize {
@@ -270,7 +291,7 @@ impl<T> LinkShare<T> {
     /// True if a message to this path has to wait behind others: for the path, or for the link.
     fn is_awaited(&self, path: Path) -> bool {
         match self.pacer {
-            Some(_) => !self.lines.is_empty(),
+            Some(_) => !self.is_empty(),
             None => self.lines.iter().any(|line| line.queue(path).is_some()),
         }
     }
@@ -380,6 +401,46 @@ mod tests {
                     let slack = weight as usize * QUANTUM_BYTES + longest + 65_000;
                     assert!(bytes.abs_diff(due as usize) <= slack, "{services:?}: {sent:?}");
                 }
+            }
+        }
+    }
+
+    /// As a protocol that keeps little waiting: what it sends next comes once all has left, before
+    /// the next message of the link or some messages later.
+    #[test]
+    fn services_that_have_nothing_waiting_for_a_moment_get_their_weights() {
+        for (rate, late) in [(Some(RATE), 0), (None, 0), (None, 1), (None, 3)] {
+            let weights = if late == 0 { [1, 4, 2] } else { [1, 1, 1] };
+            let (mut share, mut sent) = (LinkShare::new(rate, 1 << 20), [0; 3]);
+            for (service, weight) in weights.into_iter().enumerate() {
+                share.set_weight(ServiceNumber(service as u32), weight);
+            }
+            let (mut now, mut rested) = (at(0), [0; 3]);
+            while now < at(1_000_000) && sent.iter().sum::<usize>() < RATE as usize {
+                // The first keeps one message, the second two, the third many.
+                for (service, (bytes, keeps)) in
+                    [(8_570, 1), (8_570, 2), (1_000, 300)].iter().enumerate()
+                {
+                    let number = ServiceNumber(service as u32);
+                    if share.waiting_bytes(number, stream(1)) > 0 {
+                        rested[service] = 0;
+                    } else if rested[service] < late && service < 2 {
+                        rested[service] += 1;
+                    } else {
+                        for _ in 0..*keeps {
+                            share.push(waiting(service as u32, stream(1), *bytes, 0));
+                        }
+                    }
+                }
+                match share.pop(now, |_| true) {
+                    Some(left) => sent[left.service.0 as usize] += left.bytes,
+                    None => now = share.next_at(),
+                }
+            }
+            let (all, total): (usize, u32) = (sent.iter().sum(), weights.iter().sum());
+            for (bytes, weight) in sent.into_iter().zip(weights) {
+                let share = bytes as f64 / all as f64 * f64::from(total) / f64::from(weight);
+                assert!((share - 1.0).abs() < 0.05, "{rate:?}, {late} later: {sent:?}");
             }
         }
     }
