@@ -10,7 +10,7 @@ use paceline_proto::core::{
     ViewId,
 };
 use paceline_proto::slingshot::{
-    Command, Data, Event, How, Name, Names, NamesBuilder, Supply, checksum,
+    Command, Data, Event, Framing, How, Name, Names, NamesBuilder, Supply, checksum,
 };
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ pub(super) fn packet(group: GroupId, from: u32, seq: u64) -> Data {
     let payload = Payload::from(vec![(from as u8) << 4 ^ seq as u8 ^ group.0 as u8; bytes]);
     let incarnation = 100 + u64::from(from);
     let checksum = checksum(group, incarnation, seq, &payload);
-    Data { group, incarnation, seq, checksum, payload }
+    Data { group, incarnation, seq, framing: Framing::Whole, checksum, payload }
 }
 
 /// Node 0 and what surrounds it.
@@ -153,7 +153,7 @@ pub(super) fn any_data() -> impl Strategy<Value = Data> {
     (0u32..2, 0u64..110, 0..40u64, payload).prop_map(|(group, incarnation, seq, payload)| {
         let group = GroupId(group);
         let checksum = checksum(group, incarnation, seq, &payload);
-        Data { group, incarnation, seq, checksum, payload }
+        Data { group, incarnation, seq, framing: Framing::Whole, checksum, payload }
     })
 }
 

@@ -53,6 +53,7 @@ pub(crate) static SCENARIOS: &[(&str, &str)] = scenarios![
     "slingshot/gossip",
     "slingshot/group-size",
     "slingshot/groups",
+    "slingshot/messages",
     "slingshot/nak",
     "slingshot/paper",
     "slingshot/repair",

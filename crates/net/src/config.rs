@@ -13,6 +13,9 @@ use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::error::StartError;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, ServiceNumber};
 
+/// Bytes of a datagram of a node before a message in it that goes to a group.
+pub const DATAGRAM_HEAD_BYTES: usize = HEADER_BYTES + GROUP_BYTES;
+
 /// Where a node without a key may listen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposure {
@@ -313,7 +316,7 @@ impl NodeConfig {
 
     /// The longest message, bytes, that a datagram carries, also to a group.
     pub(crate) fn datagram_message_bytes_max(&self) -> usize {
-        self.datagram_bytes_max - HEADER_BYTES - GROUP_BYTES
+        self.datagram_bytes_max - DATAGRAM_HEAD_BYTES
     }
 
     /// The receive buffer that each UDP socket asks the kernel for.

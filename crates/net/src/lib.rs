@@ -72,7 +72,7 @@ mod sys;
 mod tally;
 
 pub use chassis::{ends::Stopped, machine::Hosted};
-pub use config::{Exposure, NodeConfig};
+pub use config::{DATAGRAM_HEAD_BYTES, Exposure, NodeConfig};
 pub use datagrams::multicast::{Multicast, MulticastUse};
 pub use emulate::{EmulateChange, Peers};
 pub use error::{BindError, Closed, FaceError, StartError, TrySubmitError};

@@ -14,8 +14,8 @@ use paceline_proto::core::{
 };
 use paceline_proto::parts::fec::Sum;
 use paceline_proto::slingshot::{
-    Ages, Config, Data, Event, How, Message, Name, NamesBuilder, Pull, Rate, Repair, Slingshot,
-    Timer, checksum,
+    Ages, Config, Data, Event, Framing, How, Message, Name, NamesBuilder, Pull, Rate, Repair,
+    Slingshot, Timer, checksum,
 };
 
 thread_local! {
@@ -153,7 +153,7 @@ fn packet(number: u64) -> Data {
     let (group, seq) = (GroupId(0), number / u64::from(MEMBERS - 1));
     let incarnation = 100 + u64::from(sender(number));
     let checksum = checksum(group, incarnation, seq, &payload);
-    Data { group, incarnation, seq, checksum, payload }
+    Data { group, incarnation, seq, framing: Framing::Whole, checksum, payload }
 }
 
 fn repair(numbers: std::ops::Range<u64>) -> Message {

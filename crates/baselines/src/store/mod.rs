@@ -11,7 +11,9 @@ use paceline_proto::core::{Context, CounterId, GroupId, Instant, NodeId, Payload
 use paceline_proto::slingshot::counters::LedgerCounts;
 use paceline_proto::slingshot::flow::{Flow, Held, Missing, Slot, Source, Way};
 use paceline_proto::slingshot::ledger::Ledger;
-use paceline_proto::slingshot::{Config, Data, Event, Name, RejectReason, Supply, checksum};
+use paceline_proto::slingshot::{
+    Config, Data, Event, Framing, Name, RejectReason, Supply, checksum,
+};
 
 pub(super) use counters::with_store;
 pub(super) use overdue::Overdue;
@@ -143,7 +145,9 @@ impl Store {
         group.seq += 1;
         cx.count(self.counts.sent, 1);
         let checksum = checksum(id, incarnation, seq, &payload);
-        let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
+        let framing = Framing::Whole;
+        let data =
+            Data { group: id, incarnation, seq, framing, checksum, payload: payload.clone() };
         let key = Key { group: id, sender: cx.node, seq };
         // A member looks after its own packets even where it has no room for others'.
         let generation = &mut self.generation;
@@ -152,7 +156,9 @@ impl Store {
             let source = Source { group: id, sender: cx.node, incarnation: Some(incarnation) };
             Flow::new(source, *generation)
         });
-        let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
+        let (fragment, now) = (None, cx.now);
+        let way = Way::Direct;
+        let held = Held { payload, checksum, fragment, since: now, noted: now, arrived: now, way };
         flow.keep_own(&mut self.ledger, held, config.window_packets() as u64);
         let generation = flow.generation;
         self.keep(cx, config, Kept { at: cx.now, key, generation });
@@ -308,7 +314,7 @@ impl Store {
         data: Data,
         way: Way,
     ) -> bool {
-        let Data { group, incarnation, seq, checksum, payload } = data;
+        let Data { group, incarnation, seq, checksum, payload, .. } = data;
         let key = Key { group, sender, seq };
         let Some(flow) = self.flow(cx, config, (group, sender), Some(incarnation)) else {
             return false;
@@ -335,7 +341,8 @@ impl Store {
             cx.count(counter, 1);
             return false;
         }
-        let held = Held { payload, checksum, since, arrived: cx.now, way };
+        let fragment = None;
+        let held = Held { payload, checksum, fragment, since, noted: since, arrived: cx.now, way };
         flow.confirm(seq + 1);
         flow.fill(cx, &mut self.ledger, seq, held);
         let generation = flow.generation;
@@ -384,7 +391,8 @@ impl Store {
         let incarnation = flow.source.incarnation?;
         let Held { payload, checksum, .. } = held;
         let (payload, checksum) = (payload.clone(), *checksum);
-        let data = Data { group, incarnation, seq, checksum, payload };
+        let framing = Framing::Whole;
+        let data = Data { group, incarnation, seq, framing, checksum, payload };
         Some((self.view.rank(sender)? as u16, data))
     }
 

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use paceline_proto::core::Payload;
 use paceline_proto::parts::fec::Coded;
 use paceline_proto::slingshot::{
-    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
+    Ages, Data, Fragment, Framing, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply,
 };
 
 use super::{Draw, Source};
@@ -23,8 +24,23 @@ fn seq(source: &mut Source<'_>) -> u64 {
 fn data(source: &mut Source<'_>) -> Data {
     let (group, seq, payload) = (source.group(), seq(source), source.payload());
     let incarnation = source.member().incarnation;
-    let checksum = checksum(group, incarnation, seq, &payload);
-    Data { group, incarnation, seq, checksum, payload }
+    // From what was drawn, so that packets with fragments draw no more than those without.
+    let (framing, payload) = match seq % 4 {
+        0 => (Framing::Fragment, fragment(seq, &payload)),
+        1 => (Framing::Fragment, payload),
+        _ => (Framing::Whole, payload),
+    };
+    let checksum = framing.checksum(group, incarnation, seq, &payload);
+    Data { group, incarnation, seq, framing, checksum, payload }
+}
+
+/// A fragment that does not contradict itself.
+fn fragment(seq: u64, payload: &Payload) -> Payload {
+    let packets = 2 + (seq / 4 % 7) as u16;
+    let index = (seq / 32) as u16 % packets;
+    let part = Payload::concat(&[payload.clone(), Payload::Zeros(1)]);
+    let message = Payload::concat(&vec![part; packets.into()]);
+    Fragment { index, packets, bytes: message.len() as u32 }.packet(&message)
 }
 
 fn names(source: &mut Source<'_>) -> Names {

@@ -49,12 +49,48 @@ fn lines_that_are_sent_are_received_by_all_others() {
     sender.stdin.take().unwrap().write_all(b"one\ntwo\nthree\n").unwrap();
     let said = sender.wait_with_output().unwrap();
     let said = (said.status.success(), String::from_utf8(said.stderr).unwrap());
-    assert!(said.0 && said.1.contains("3 packets sent"), "{}", said.1);
+    assert!(said.0 && said.1.contains("3 messages sent"), "{}", said.1);
     for lines in [first.lines(), second.lines()] {
         let texts = lines.iter().filter(|line| line["sender"] == 3);
         let texts: Vec<&str> = texts.filter_map(|line| line["text"].as_str()).collect();
         assert_eq!(texts, ["one", "two", "three"], "{lines:?}");
         assert_eq!(lines.last().unwrap()["lost"], 0);
+    }
+}
+
+#[test]
+fn files_are_sent_as_messages_and_one_that_is_too_long_is_refused_with_the_bound() {
+    let place = Place::new();
+    let address = format!("127.0.0.1:{}", free_port());
+    let receive = ["multicast", "recv", "--count", "2", "--json", "--bootstrap", "--bind"];
+    let mut receiver =
+        Receiver::start(place.command(&[&receive[..], &[&address, "--id", "1"]].concat()));
+    let text = "a line\n".repeat(30_000);
+    place.write("long.txt", &text);
+    place.write("too-long", &".".repeat((1 << 20) + 1));
+    let send = |file: &str| {
+        let send = ["multicast", "send", "--peer", &address, "--file", file, "--file", "long.txt"];
+        place.command(&send).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap()
+    };
+    let said = send("too-long");
+    let said = (said.status.success(), String::from_utf8(said.stderr).unwrap());
+    let wrong = "message of 1048577 bytes, at most 1048576 are allowed";
+    assert!(!said.0 && said.1.contains(wrong), "{}", said.1);
+    assert!(send("long.txt").status.success());
+    let lines = receiver.lines();
+    let whole = lines.iter().filter(|line| line["text"] == text.as_str());
+    assert_eq!(whole.filter(|line| line["packets"].as_u64() > Some(100)).count(), 2);
+
+    let receive = ["multicast", "recv", "--count", "2", "--json", "--save", "came", "--bootstrap"];
+    let mut receiver = Receiver::start(
+        place.command(&[&receive[..], &["--bind", &address, "--id", "2"]].concat()),
+    );
+    assert!(send("long.txt").status.success());
+    let lines = receiver.lines();
+    let files: Vec<&str> = lines.iter().filter_map(|line| line["file"].as_str()).collect();
+    assert_eq!(files.len(), 2, "{lines:?}");
+    for file in files {
+        assert_eq!(std::fs::read_to_string(place.path().join(file)).unwrap(), text, "{file}");
     }
 }
 
@@ -74,6 +110,24 @@ fn the_tuner_says_what_it_takes_and_what_no_setting_can() {
     assert!(message.contains("--within"), "{message}");
     let message = place.error(&[&target[..], &["--overhead", "1%"]].concat(), 2);
     assert!(message.contains("the lowest is 0.059"), "{message}");
+    let messages = [
+        "multicast",
+        "tune",
+        "--message",
+        "1MiB",
+        "--within",
+        "200ms",
+        "--recover",
+        "99.9%",
+        "--expect-bytes",
+        "1338B",
+        "--expect-rate",
+    ];
+    let (ran, chosen) = place.json(&[&messages[..], &["9000/s"]].concat());
+    assert_eq!((ran.status, &chosen["code"]), (0, &Value::from("rlc")), "{}", ran.stderr);
+    assert!(chosen["whole_in_time"].as_f64().unwrap() >= 0.999, "{chosen}");
+    let message = place.error(&[&messages[..], &["3000/s"]].concat(), 2);
+    assert!(message.contains("the 784 packets of a message take"), "{message}");
 }
 
 #[test]
@@ -89,7 +143,8 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     refused(&["--rate-of-fire", "8,3", "--within", "10ms"], "cannot be used with");
     refused(&["--within", "10ms", "--recover", "1.0"], "below 100 %");
     refused(&["--code", "rlc", "--window", "1"], "at least 2");
-    refused(&["--rate", "0/s"], "sends no packets");
+    refused(&["--rate", "0/s"], "sends no messages");
+    refused(&["--file", "no-such-file"], "--file no-such-file: ");
     refused(&["--lost-after", "100ms"], "at least the deadline");
     refused(&["--datagram", "100"], "200");
 }

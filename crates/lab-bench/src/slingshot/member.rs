@@ -7,7 +7,7 @@ use paceline_proto::core::{
 };
 use paceline_proto::parts::fec::{Coefficients, Sum};
 use paceline_proto::slingshot::{
-    Ages, Command, Config, Data, Message, Name, NamesBuilder, Repair, Slingshot, checksum,
+    Ages, Command, Config, Data, Framing, Message, Name, NamesBuilder, Repair, Slingshot, checksum,
 };
 
 /// The member.
@@ -80,7 +80,8 @@ impl Traffic {
             next[place][of_sender] += 1;
             let payload = contents[number as usize % CONTENTS].clone();
             let checksum = checksum(group, incarnation, seq, &payload);
-            let data = Data { group, incarnation, seq, checksum, payload };
+            let framing = Framing::Whole;
+            let data = Data { group, incarnation, seq, framing, checksum, payload };
             sent.push((sender, data.clone()));
             arrivals.packets += 1;
             if rng.chance(self.loss) {

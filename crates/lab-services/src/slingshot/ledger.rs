@@ -159,7 +159,9 @@ impl Ledger {
         (group, sender): (GroupId, NodeId),
         seqs: std::ops::Range<u64>,
     ) {
-        for seq in seqs {
+        // A message is lost if its first packet is: that of a part is not reported by itself.
+        let datagrams = self.plan.datagrams;
+        for seq in seqs.filter(|seq| seq.is_multiple_of(datagrams)) {
             match self.packet_for(node, self.plan.packet_to(group, sender, seq)) {
                 Some(packet) => _ = self.note(packet, node, Fate::Lost),
                 None => {
@@ -173,7 +175,9 @@ impl Ledger {
 
     /// A packet has reached a node from its sender after the node reported it by another way.
     pub fn overtaken(&mut self, node: NodeId, (group, sender): (GroupId, NodeId), seq: u64) {
-        if let Some(packet) = self.plan.packet_to(group, sender, seq) {
+        // Which parts of a message came how is not told.
+        let packet = self.plan.packet_to(group, sender, seq);
+        if let Some(packet) = packet.filter(|_| self.plan.datagrams == 1) {
             self.overtaken.insert((packet, node));
         }
     }

@@ -43,7 +43,9 @@ impl Measures {
         let plan = ledger.plan();
         let mut measures = Measures { overhead, ..Measures::default() };
         let is_lost = |packet, node, fate| match watch {
-            Some(watch) => !watch.has_arrived(packet, node),
+            Some(watch) if plan.datagrams == 1 => !watch.has_arrived(packet, node),
+            // Of a message, if any of its packets did not come from the sender.
+            Some(_) => fate != Fate::Direct,
             None => fate != Fate::Direct && !ledger.was_overtaken(packet, node),
         };
         measures.count_in_time(ledger);

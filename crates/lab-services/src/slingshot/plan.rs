@@ -47,6 +47,8 @@ pub struct Plan {
     pub packets_per_second: f64,
     /// Bytes of each.
     pub packet_bytes: usize,
+    /// Datagrams of each: what the plan calls a packet is a message, which may take several.
+    pub datagrams: u64,
     /// When the first is sent.
     pub start: Duration,
     /// How senders and times are chosen.
@@ -94,6 +96,7 @@ impl Plan {
             senders,
             packets_per_second,
             packet_bytes: 0,
+            datagrams: 1,
             start: Duration::ZERO,
             spacing,
             senders_drawn,
@@ -127,8 +130,9 @@ impl Plan {
         self.overlap().map_or(GroupId(0), |overlap| overlap.group(sender, number))
     }
 
-    /// The packet that is this sender's `seq`-th to a group.
+    /// The packet that a sender's `seq`-th datagram to a group is of.
     pub fn packet_to(&self, group: GroupId, sender: NodeId, seq: u64) -> Option<u64> {
+        let seq = seq / self.datagrams;
         let number = match self.overlap() {
             Some(overlap) => overlap.number(group, sender, seq)?,
             None => seq,

@@ -41,7 +41,8 @@ pub fn serve(prepared: Prepared) -> Result<(), LabError> {
             world::serve(prepared, Ok(Timed::<Watched<P>>::new(settings, shared)))
         }
     }
-    match Settings::read(prepared.scenario()) {
+    let settings = Settings::read(prepared.scenario());
+    match settings.map(|settings| settings.on_sockets(prepared.scenario())) {
         Ok(settings) => settings.setup.clone().with(Serve(prepared, settings)),
         Err(error) => world::serve::<Timed<Watched<Slingshot>>>(prepared, Err(error)),
     }
@@ -81,7 +82,10 @@ impl WithProtocol for Measure<'_> {
         let started = WallClock::now();
         let (measures, mut result) = match trial.kind() {
             WorldKind::Sim => simulated(Timed::<P>::new(settings, shared), trial)?,
-            WorldKind::Sockets => on_sockets(Timed::<Watched<P>>::new(settings, shared), trial)?,
+            WorldKind::Sockets => {
+                let settings = settings.on_sockets(trial.scenario);
+                on_sockets(Timed::<Watched<P>>::new(settings, shared), trial)?
+            }
         };
         result.wall_s = started.elapsed().as_secs_f64();
         Ok((measures, result))
@@ -205,6 +209,10 @@ fn run_result(
         Metric::new("data_latency_p50", latency(0.5), ms),
         Metric::new("data_latency_p99", latency(0.99), ms),
     ];
+    if settings.plan.datagrams > 1 {
+        summary.push(Metric::new("messages_in_time", measures.in_time(), ""));
+        summary.push(Metric::new("datagrams_of_a_message", settings.plan.datagrams as f64, ""));
+    }
     if let Some(predicted) = settings.predicted() {
         summary.push(Metric::new("predicted_recovered", predicted.recovered(), ""));
         let mean = predicted.mean().as_secs_f64() * 1e3;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use paceline_lab::LabError;
 use paceline_lab::scenario::{Scenario, Table};
+use paceline_net::DATAGRAM_HEAD_BYTES;
 use paceline_proto::core::Loss;
 use paceline_proto::slingshot::{Order, Rate, tuner};
 
@@ -82,7 +83,8 @@ impl Settings {
         // Those of one turn come in any order.
         let has_phases = matches!(spacing, Spacing::Phases { .. });
         let turn = if has_phases { u64::from(senders) } else { 0 };
-        let tail = setup.tail(senders) + turn;
+        let datagrams = setup.datagrams(packet_bytes, scenario.topology.datagram_bytes_max);
+        let tail = setup.tail(senders).div_ceil(datagrams) + turn;
         // By then each sender was heard, nearly everywhere: before, what is computed of its packets
         // cannot be verified.
         let groups = overlap.as_ref().map_or(1.0, Overlap::groups_per_node);
@@ -98,11 +100,13 @@ impl Settings {
         }
         let search = Search::read(&mut measure, scenario, senders, packet_bytes)?;
         measure.finish()?;
+        let deadline = (datagrams > 1).then(|| setup.deadline());
         let plan = Plan {
             packet_bytes,
             start,
             judged,
-            in_time: search.as_ref().map(|search| search.within),
+            datagrams,
+            in_time: search.as_ref().map(|search| search.within).or(deadline),
             ..Plan::new(nodes, senders, packets_per_second, packets, spacing)
         };
         let plan = match overlap {
@@ -113,17 +117,24 @@ impl Settings {
         let passed_link = 1.0 - topology.link.loss.mean();
         let conditions = tuner::Conditions {
             latency: topology.link.delay + topology.link.jitter / 2,
-            packet_bytes: packet_bytes as f64,
+            packet_bytes: packet_bytes as f64 / datagrams as f64,
             id_bytes: 10.0,
             ..tuner::Conditions::new(
                 nodes,
                 1.0 - passed_link * (1.0 - topology.receive_loss.mean()),
-                packets_per_second,
+                packets_per_second * datagrams as f64,
             )
         };
         let is_burst = |loss| matches!(loss, Loss::GilbertElliott { .. });
         let is_bursty = is_burst(topology.receive_loss) || is_burst(topology.link.loss);
         Ok(Settings { setup, order, plan, check_wire, conditions, is_bursty, search })
+    }
+
+    /// The settings for nodes on sockets, whose datagrams begin with a head of the node's.
+    pub(super) fn on_sockets(mut self, scenario: &Scenario) -> Settings {
+        let datagram = scenario.topology.datagram_bytes_max.saturating_sub(DATAGRAM_HEAD_BYTES);
+        self.plan.datagrams = self.setup.datagrams(self.plan.packet_bytes, datagram);
+        self
     }
 
     /// True if the packets of one sender must come in the order in which it sent them.
@@ -132,11 +143,12 @@ impl Settings {
     }
 
     /// What the closed forms predict. None where they do not apply: without repairs by receivers,
-    /// where losses come in bursts, with several groups, and where bins are mostly sent before they
-    /// are full.
+    /// where losses come in bursts, with several groups, where messages take several packets, and
+    /// where bins are mostly sent before they are full.
     pub fn predicted(&self) -> Option<tuner::Prediction> {
         let is_one_group = self.plan.overlap().is_none();
-        let config = self.setup.repairs().filter(|_| !self.is_bursty && is_one_group)?;
+        let applies = !self.is_bursty && is_one_group && self.plan.datagrams == 1;
+        let config = self.setup.repairs().filter(|_| applies)?;
         let Rate { r, c } = config.rate();
         let bins = config.code().bins();
         let filled_after = (r * bins) as f64 / self.conditions.packets_per_second;
@@ -162,12 +174,17 @@ fn read_overlap(table: &mut Table<'_>, scenario: &Scenario) -> Result<Option<Ove
 fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Result<usize, LabError> {
     let bytes = table.size_or("size", 1024u64)?;
     let datagram = scenario.topology.datagram_bytes_max;
-    let bytes_max = setup.payload_bytes_max(datagram) as u64;
+    let bytes_max = setup.message_bytes_max(datagram) as u64;
     if (SIZE_MIN..=bytes_max).contains(&bytes) {
         return Ok(bytes as usize);
     }
     let problem = format!("`size` is out of range: {bytes} bytes");
     let accepted = match bytes_max >= SIZE_MIN {
+        true if setup.takes_messages() => format!(
+            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": the least of message_bytes_max, what is sent \
+             within the deadline at message_bytes_per_second, half of window_packets in datagrams \
+             of {datagram} bytes ([topology] datagram), and a quarter of bytes_max"
+        ),
         true => format!(
             "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a repair with its packet numbers must fit a \
              datagram of {datagram} bytes ([topology] datagram)"
@@ -217,8 +234,9 @@ mod tests {
             (&["protocol.lost_after=10ms"], "lost_after is 10"),
             (&["workload.senders=4"], "accepted: a whole number from 1 to 3"),
             (&["workload.rate=0/s"], "0.001/s to 1000000/s"),
-            (&["workload.size=1200B"], "\"20B\" to \"1091B\""),
-            (&["topology.datagram=1100B"], "\"20B\" to \"991B\""),
+            (&["workload.size=2MiB"], "\"20B\" to \"1048576B\""),
+            (&["workload.size=1MiB", "deadline=50ms"], "what is sent within the deadline"),
+            (&["protocol.kind=ack", "workload.size=1200B"], "\"20B\" to \"1091B\""),
             (&["duration=1s"], "no packets to measure"),
             (&["protocol.kind=srm", "protocol.r=8"], "unknown key `r`"),
             (&["protocol.kind=srm", "protocol.distance=0s"], "distance"),

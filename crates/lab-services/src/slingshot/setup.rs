@@ -6,7 +6,7 @@ use paceline_baselines::{ack, gossip, nak, srm};
 use paceline_lab::LabError;
 use paceline_lab::scenario::Table;
 use paceline_proto::core::{Knobs, NodeId, Protocol, View};
-use paceline_proto::slingshot::{Code, Config, Order, Pull, Rate, RepairBy, Slingshot};
+use paceline_proto::slingshot::{Code, Config, Fragment, Order, Pull, Rate, RepairBy, Slingshot};
 
 use super::overlap::Overlap;
 use super::peer::Timely;
@@ -43,6 +43,33 @@ macro_rules! protocols {
             pub(super) fn payload_bytes_max(&self, datagram_bytes_max: usize) -> usize {
                 match self {
                     $(Setup::$Variant(config) => config.payload_bytes_max(datagram_bytes_max),)*
+                }
+            }
+
+            /// How long after its expected arrival a packet is useful.
+            pub(super) fn deadline(&self) -> Duration {
+                self.base().deadline()
+            }
+
+            /// True if messages may take several packets.
+            pub(super) fn takes_messages(&self) -> bool {
+                matches!(self, Setup::Slingshot(_))
+            }
+
+            /// The longest message, bytes, for datagrams of `datagram_bytes_max` bytes.
+            pub(super) fn message_bytes_max(&self, datagram_bytes_max: usize) -> usize {
+                match self {
+                    Setup::Slingshot(config) => config.message_bytes_limit(datagram_bytes_max),
+                    _ => self.payload_bytes_max(datagram_bytes_max),
+                }
+            }
+
+            /// Datagrams of a message of this length.
+            pub(super) fn datagrams(&self, bytes: usize, datagram_bytes_max: usize) -> u64 {
+                let payload_bytes_max = self.payload_bytes_max(datagram_bytes_max);
+                match Fragment::first(bytes, payload_bytes_max) {
+                    Some(first) if bytes > payload_bytes_max => first.packets.into(),
+                    _ => 1,
                 }
             }
 

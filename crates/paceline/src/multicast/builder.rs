@@ -68,11 +68,13 @@ impl Joins for MulticastSettings {
         beginning: Beginning,
     ) -> Result<(Multicast, Events), JoinError> {
         let config = Config::new(self.group, self.slingshot)?;
-        let payload_bytes_max = config.payload_bytes_max(joining.datagram_message_bytes_max());
+        let datagram_bytes_max = joining.datagram_message_bytes_max();
+        let packet_bytes_max = config.payload_bytes_max(datagram_bytes_max);
+        let message_bytes_max = config.message_bytes_limit(datagram_bytes_max);
         let protocol = Protocol::new(&config);
         let entered = joining.enter("multicast", beginning, protocol, config, MulticastReport::new);
         let (member, reader) = entered.await?;
-        Ok((Multicast { member, payload_bytes_max }, Events::new(reader)))
+        Ok((Multicast { member, packet_bytes_max, message_bytes_max }, Events::new(reader)))
     }
 }
 

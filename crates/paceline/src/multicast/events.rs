@@ -9,10 +9,10 @@ use paceline_proto::slingshot::{self, How, Rate, RejectReason};
 
 use crate::reader::{Reader, Report, TryRecvError};
 
-/// Events that are read before room for more of them is made.
+/// Packets and other events that are read before room for more of them is made.
 const CONSUMED_TOGETHER: usize = 64;
 
-/// A packet that reached this member.
+/// A message that reached this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// The group that it was sent to.
@@ -21,22 +21,27 @@ pub struct Packet {
     pub sender: NodeId,
     /// The sender's incarnation: another number after each start.
     pub incarnation: u64,
-    /// Its number among the packets of its sender to the group: 0, 1, 2, ...
+    /// The number of its first packet among the packets of its sender to the group: 0, 1, 2, ...
     pub seq: u64,
+    /// How many packets it has: 1 unless it is longer than
+    /// [`Multicast::packet_bytes_max`](super::Multicast::packet_bytes_max).
+    pub packets: u32,
     /// What was sent.
     pub payload: Bytes,
-    /// Whether it came from its sender, by repairs, or from another member on request.
+    /// Whether it came from its sender, by repairs, or from another member on request; of several
+    /// packets the least direct way of any of them.
     pub how: How,
-    /// True if that took longer than the deadline.
+    /// True if that took longer than the deadline, from the first sign of any of its packets.
     pub is_late: bool,
 }
 
 /// What the group reports to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A packet: at most once, as it was sent, as soon as it is there or in its sender's order.
+    /// A message: at most once, as it was sent, as soon as it is whole or in its sender's order.
     Packet(Packet),
-    /// Packets that are lost for good.
+    /// Packets that are lost for good: those of one message of which some came, or those of any
+    /// number of messages of which none came.
     Lost {
         /// The group that they were sent to.
         group: GroupId,
@@ -48,6 +53,8 @@ pub enum Event {
         first: u64,
         /// The number after the last.
         end: u64,
+        /// How many of them came: above 0 only for one message of several packets.
+        came: u32,
     },
     /// The application read events too slowly: these packets were neither delivered nor reported
     /// lost.
@@ -136,19 +143,33 @@ impl MulticastReport {
 
     fn slingshot_event(&mut self, event: slingshot::Event) -> Option<Event> {
         use slingshot::Event as E;
-        if let E::Delivered { .. } | E::Lost { .. } | E::Overrun { .. } = event {
-            self.consumed += 1;
+        let consumed = match event {
+            E::Delivered { packets, .. } => packets as usize,
+            E::Lost { .. } | E::Overrun { .. } => 1,
+            E::Tuned { .. } | E::Sent { .. } | E::Rejected { .. } => 0,
+        };
+        if consumed > 0 {
+            self.consumed += consumed;
             if self.consumed >= CONSUMED_TOGETHER {
                 self.acknowledge();
             }
         }
         Some(match event {
-            E::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
+            E::Delivered { group, sender, incarnation, seq, packets, payload, how, is_late } => {
                 let payload = payload.to_bytes();
-                Event::Packet(Packet { group, sender, incarnation, seq, payload, how, is_late })
+                Event::Packet(Packet {
+                    group,
+                    sender,
+                    incarnation,
+                    seq,
+                    packets,
+                    payload,
+                    how,
+                    is_late,
+                })
             }
-            E::Lost { group, sender, incarnation, first, end } => {
-                Event::Lost { group, sender, incarnation, first, end }
+            E::Lost { group, sender, incarnation, first, end, came } => {
+                Event::Lost { group, sender, incarnation, first, end, came }
             }
             E::Overrun { packets } => Event::Overrun { packets },
             E::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second } => {

@@ -1,7 +1,7 @@
-//! Multicast in time: each member gets a packet soon, or learns that it is lost.
+//! Multicast in time: each member gets a message soon, or learns that it is lost.
 //!
-//! A packet is sent once, as a datagram, and members repair each other's losses within milliseconds
-//! ([`proto::slingshot`](paceline_proto::slingshot)). Membership and failure detection are those of
+//! A message leaves once, as a datagram or several, and members repair each other's losses within
+//! milliseconds ([`proto::slingshot`](paceline_proto::slingshot)). Membership and failure detection are those of
 //! a [`Group`](crate::Group).
 
 mod builder;
@@ -30,7 +30,8 @@ pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Ra
 #[derive(Clone)]
 pub struct Multicast {
     member: MemberHandle<Protocol>,
-    payload_bytes_max: usize,
+    packet_bytes_max: usize,
+    message_bytes_max: usize,
 }
 
 impl Deref for Multicast {
@@ -42,17 +43,21 @@ impl Deref for Multicast {
 }
 
 impl Multicast {
-    /// Sends a packet to all other members, as soon as it is admitted. It leaves at once, as a
-    /// datagram; receivers repair losses.
+    /// Sends a message to all other members, as soon as it is admitted. One of at most
+    /// [`packet_bytes_max`](Multicast::packet_bytes_max) leaves at once, as a datagram. A longer one
+    /// leaves in several, at the rate of
+    /// [`message_bytes_per_second`](Config::with_message_bytes_per_second), and those to the same
+    /// group wait until it has left. Receivers repair losses, and get a message whole or not at
+    /// all.
     ///
     /// # Errors
-    /// If the packet is too large, the node is not a member at present, or the host has stopped.
+    /// If the message is longer than [`message_bytes_max`](Multicast::message_bytes_max), the node is not a member at present, or the host has stopped.
     pub async fn send(&self, payload: impl Into<Bytes>) -> Result<(), MulticastError> {
         self.send_to(GroupId(0), payload).await
     }
 
-    /// Sends a packet to the other members of one of the groups that this node is in. This call
-    /// does not check the group: a packet to another group comes back as [`Event::Rejected`].
+    /// Sends a message to the other members of one of the groups that this node is in. This call
+    /// does not check the group: a message to another group comes back as [`Event::Rejected`].
     ///
     /// # Errors
     /// As [`Multicast::send`].
@@ -61,16 +66,16 @@ impl Multicast {
         group: GroupId,
         payload: impl Into<Bytes>,
     ) -> Result<(), MulticastError> {
-        let (command, bytes) = self.packet(group, payload.into())?;
+        let (command, bytes) = self.message(group, payload.into())?;
         Ok(self.node().submit(command, bytes).await?)
     }
 
-    /// Sends a packet to all other members if it is admitted now.
+    /// Sends a message to all other members if it is admitted now.
     ///
     /// # Errors
     /// [`MulticastError::WouldBlock`] if too much waits; else as [`Multicast::send`].
     pub fn try_send(&self, payload: impl Into<Bytes>) -> Result<(), MulticastError> {
-        let (command, bytes) = self.packet(GroupId(0), payload.into())?;
+        let (command, bytes) = self.message(GroupId(0), payload.into())?;
         self.node().try_submit(command, bytes).map_err(|error| match error {
             TrySubmitError::WouldBlock(_) => MulticastError::WouldBlock,
             TrySubmitError::Closed(_) => MulticastError::Closed,
@@ -101,26 +106,32 @@ impl Multicast {
         self.command(slingshot::Command::SetRate(rate))
     }
 
-    /// The largest packet, bytes: a repair of such packets, with their names, fits a datagram.
-    pub fn payload_bytes_max(&self) -> usize {
-        self.payload_bytes_max
+    /// The longest message that takes one packet, bytes: a repair of such packets, with their
+    /// names, fits a datagram.
+    pub fn packet_bytes_max(&self) -> usize {
+        self.packet_bytes_max
+    }
+
+    /// The longest message, bytes ([`Config::message_bytes_limit`]).
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes_max
     }
 
     fn command(&self, command: slingshot::Command) -> Result<(), MulticastError> {
         Ok(self.node().command(Command::Slingshot(command))?)
     }
 
-    fn packet(&self, group: GroupId, payload: Bytes) -> Result<(Command, usize), MulticastError> {
+    fn message(&self, group: GroupId, payload: Bytes) -> Result<(Command, usize), MulticastError> {
         if self.member.standing().role() == Role::Outside {
             return Err(MulticastError::not_a_member(group));
         }
-        let (bytes, bytes_max) = (payload.len(), self.payload_bytes_max);
+        let (bytes, bytes_max) = (payload.len(), self.message_bytes_max);
         if bytes > bytes_max {
             return Err(RejectReason::TooLarge { bytes, bytes_max }.into());
         }
         let payload = payload.into();
         let command = slingshot::Command::Multicast { group, payload, ticket: 0 };
-        // Empty packets count as well, so that their number is bounded.
+        // Empty messages count as well, so that their number is bounded.
         Ok((Command::Slingshot(command), bytes.max(1)))
     }
 }

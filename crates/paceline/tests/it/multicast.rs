@@ -94,6 +94,56 @@ async fn every_member_gets_what_the_others_send_and_what_is_lost_comes_from_a_re
     assert!(lost * 50 < repaired, "{lost} lost, {repaired} repaired");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_up_to_a_mebibyte_come_whole_although_packets_are_lost() {
+    let patient = |config: Config| {
+        let config = config.with_deadline(Duration::from_secs(5));
+        config.with_lost_after(Duration::from_secs(5)).with_keep(Duration::from_secs(5))
+    };
+    let mut group = group(4, patient).await;
+    for (member, _) in &group {
+        let faults = LinkFaults { loss: Loss::Independent(0.01), ..LinkFaults::default() };
+        member.node().emulate(EmulateChange::Faults { to: Peers::All, faults }).unwrap();
+    }
+    let packet = group[0].0.packet_bytes_max();
+    assert_eq!(group[0].0.message_bytes_max(), 1 << 20);
+    let sizes = [0, 1, packet, packet + 1, 1 << 16, 1 << 20, 3, 1 << 20];
+    let bytes = |sender: u64, size: usize| {
+        Bytes::from_iter((0..size).map(|at| (at as u64 * 7 + size as u64 + sender) as u8))
+    };
+    let sending = group.iter().take(2).map(|(member, _)| {
+        let member = member.clone();
+        tokio::spawn(async move {
+            for size in sizes {
+                member.send(bytes(member.id().0, size)).await.unwrap();
+            }
+        })
+    });
+    let sending: Vec<_> = sending.collect();
+    for (own, (_, events)) in (0..).zip(&mut group) {
+        let mut left: BTreeMap<(u64, usize), usize> = BTreeMap::new();
+        for sender in (0..2).filter(|&sender| sender != own) {
+            sizes.iter().for_each(|&size| *left.entry((sender, size)).or_default() += 1);
+        }
+        while left.values().any(|&left| left > 0) {
+            match next(events).await {
+                Event::Packet(message) => {
+                    let (sender, size) = (message.sender.0, message.payload.len());
+                    assert!(message.payload == bytes(sender, size), "{size} bytes of {sender}");
+                    assert_eq!(message.packets > 1, size > packet);
+                    let left = left.get_mut(&(sender, size)).expect("one of these was sent");
+                    *left = left.checked_sub(1).expect("once");
+                }
+                Event::View(_) => {}
+                event => panic!("{event:?}"),
+            }
+        }
+    }
+    for task in sending {
+        task.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_member_that_stops_leaves_the_view_and_the_others_go_on() {
     let mut group = group(3, |config| config).await;
@@ -140,7 +190,7 @@ async fn groups_of_some_members_overlap_and_what_cannot_be_is_refused() {
     member.send_to(GroupId(2), "not mine").await.unwrap();
     let rejected = Event::Rejected(RejectReason::NotAMember(GroupId(2)));
     while next(events).await != rejected {}
-    let (bytes, bytes_max) = (member.payload_bytes_max() + 1, member.payload_bytes_max());
+    let (bytes, bytes_max) = (member.message_bytes_max() + 1, member.message_bytes_max());
     let refused = member.send(vec![0; bytes]).await;
     assert_eq!(refused, Err(RejectReason::TooLarge { bytes, bytes_max }.into()));
     assert!(member.send(vec![0; bytes_max]).await.is_ok());

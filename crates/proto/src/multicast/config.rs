@@ -23,4 +23,11 @@ impl Config {
         let inner = datagram_bytes_max.saturating_sub(super::message::TAG_BYTES);
         self.slingshot.payload_bytes_max(inner)
     }
+
+    /// The longest message, bytes, where a datagram carries `datagram_bytes_max`:
+    /// [`slingshot::Config::message_bytes_limit`].
+    pub fn message_bytes_limit(&self, datagram_bytes_max: usize) -> usize {
+        let inner = datagram_bytes_max.saturating_sub(super::message::TAG_BYTES);
+        self.slingshot.message_bytes_limit(inner)
+    }
 }

@@ -156,10 +156,12 @@ impl Protocol for Multicast {
         self.with_group(cx, |group, cx| group.handle_drained(cx, to));
     }
 
-    /// Packets are sent when their command is handled. Until then they wait, at most as many bytes
-    /// as one datagram queue takes.
+    /// Messages of one packet are sent when their command is handled. Until then they wait, at most
+    /// as many bytes as one datagram queue takes. Those of several packets wait until they have
+    /// left; so may as many bytes of them, before no more are admitted.
     fn admission(&self) -> usize {
-        ADMITTED_BYTES
+        let queued_bytes = self.slingshot.queued().1;
+        ADMITTED_BYTES.saturating_sub(queued_bytes.saturating_sub(ADMITTED_BYTES))
     }
 
     fn event_bytes(event: &Event) -> usize {

@@ -10,8 +10,8 @@ use crate::{group, slingshot};
 fn messages() -> [(Message, &'static str); 2] {
     let payload = Payload::from("packet");
     let checksum = slingshot::checksum(GroupId(3), 0x66, 300, &payload);
-    let data =
-        slingshot::Data { group: GroupId(3), incarnation: 0x66, seq: 300, checksum, payload };
+    let (group, framing) = (GroupId(3), slingshot::Framing::Whole);
+    let data = slingshot::Data { group, incarnation: 0x66, seq: 300, framing, checksum, payload };
     [
         (Message::Group(group::Message::Excluded { view: ViewId(7) }), GOLDEN[0]),
         (Message::Slingshot(slingshot::Message::Data(data)), GOLDEN[1]),

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::message::{NAMES_MAX, Repair, SUPPLY_HEAD_BYTES};
+use super::fragment::Fragment;
+use super::message::{Data, NAMES_MAX, Repair, SUPPLY_HEAD_BYTES};
 use super::steering::check_target;
 use super::tuner;
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
@@ -175,9 +176,18 @@ knobs! {
         /// Whether members may be in several groups: repairs then name packets of several groups,
         /// which takes 5 bytes more a packet. Set as well by more than one group.
         has_overlap / with_overlap: bool [flag; library] = false;
+        /// Longest message, bytes; one longer than a packet's payload takes several packets. The
+        /// same at all members. See [`Config::message_bytes_limit`] for the other bounds.
+        message_bytes_max / with_message_bytes_max: usize [bytes] = MIB, 1..=64 * MIB;
+        /// Bytes a second at which this member sends the packets of messages that take several,
+        /// one message after another; 2 ms' worth may leave at once. Counts the packets of the
+        /// multicast, heads included, each once, whatever the number of receivers. At the default,
+        /// 100 Mbit/s, 1 MiB takes 84 ms. Messages of one packet do not wait for it.
+        message_bytes_per_second / with_message_bytes_per_second: u32 [bytes]
+            = 12_500_000, 1_000..;
         /// Window of packets of one sender to one group: how far back packets are tracked, and how
         /// far ahead of the last known one others may name one.
-        window_packets / with_window_packets: usize [packets; library] = 1024, 32..=1 << 16;
+        window_packets / with_window_packets: usize [packets; library] = 4096, 32..=1 << 16;
         /// Packets kept, of all senders, at most; the oldest go first.
         packets_max / with_packets_max: usize [packets; library] = 16_384, 1..;
         /// Their bytes, at most.
@@ -370,6 +380,25 @@ impl Config {
     /// The recovery target, if one is set.
     pub fn target(&self) -> Option<&tuner::Target> {
         self.target.as_ref()
+    }
+
+    /// The longest message, bytes, if a datagram carries `datagram_bytes_max`: any that fits a
+    /// packet, and no longer one than the least of
+    ///
+    /// - `message_bytes_max`;
+    /// - what is sent within the deadline at `message_bytes_per_second`, since a longer one would
+    ///   always be late;
+    /// - half of `window_packets`, so that its packets are tracked until the last one came;
+    /// - a quarter of `bytes_max`, so that incomplete messages of several senders fit.
+    pub fn message_bytes_limit(&self, datagram_bytes_max: usize) -> usize {
+        let packet_bytes = self.payload_bytes_max(datagram_bytes_max);
+        let part_bytes = packet_bytes.saturating_sub(Fragment::HEAD_BYTES);
+        let in_time = self.deadline.as_secs_f64() * f64::from(self.message_bytes_per_second);
+        // A float to an integer saturates.
+        let in_time = in_time as usize * part_bytes / (packet_bytes + Data::HEAD_BYTES).max(1);
+        let tracked = self.window_packets / 2 * part_bytes;
+        let most = self.message_bytes_max.min(in_time).min(tracked).min(self.bytes_max / 4);
+        most.max(packet_bytes)
     }
 
     fn r_max(&self) -> usize {

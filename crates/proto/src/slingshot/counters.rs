@@ -34,19 +34,19 @@ macro_rules! with_ledger {
             $(#[$doc])*
             $vis $set = $protocol {
                 $($own)*
-                /// Delivered as they were sent.
+                /// Came from their sender, and were delivered or added to a message.
                 DIRECT = concat!($protocol, "_direct"), [packets];
-                /// Delivered after `deadline`.
+                /// Delivered after `deadline`, alone or in a message.
                 LATE = concat!($protocol, "_late"), [packets];
-                /// Given up.
+                /// Given up, alone or with their message.
                 LOST = concat!($protocol, "_lost"), [packets];
                 /// Missing beyond `missing_max`, and given up.
                 MISSING_OVERFLOW = concat!($protocol, "_missing_overflow"), [packets];
                 /// Not delivered: the application has `unread_max` unread.
                 OVERRUN = concat!($protocol, "_overrun"), [packets];
-                /// Delivered after a request of this node.
+                /// Came after a request of this node, and were delivered or added to a message.
                 PULLED = concat!($protocol, "_pulled"), [packets];
-                /// Delivered from a repair.
+                /// Came from a repair, and were delivered or added to a message.
                 RECOVERED = concat!($protocol, "_recovered"), [packets];
             }
         }
@@ -98,10 +98,23 @@ with_ledger! {
         FOREIGN_SENDER = "slingshot_foreign_sender", [messages];
         /// Of another view than this one and the one before.
         FOREIGN_VIEW = "slingshot_foreign_view", [messages];
+        /// Of a message that was given up, or that began before its sender was heard.
+        FRAGMENT_UNNEEDED = "slingshot_fragment_unneeded", [packets];
+        /// Contradict themselves, or other packets of their message; dropped.
+        FRAGMENT_WRONG = "slingshot_fragment_wrong", [packets; fault];
         /// Its numbers went on from before.
         GONE_BACK = "slingshot_gone_back", [flows];
         /// Sent: the last number of a quiet sender.
         HEARTBEATS = "slingshot_heartbeats", [messages];
+        /// Of several packets, and delivered.
+        MESSAGES = "slingshot_messages", [messages];
+        /// Of several packets, and given up after some of these came.
+        MESSAGES_LOST = "slingshot_messages_lost", [messages];
+        /// Of several packets, and given up because incomplete messages have `bytes_max`, or those
+        /// of their sender half of it.
+        MESSAGES_OVERFLOWED = "slingshot_messages_overflowed", [messages];
+        /// Of several packets, all of which were sent.
+        MESSAGES_SENT = "slingshot_messages_sent", [messages];
         /// The checksum is another than that of the packet.
         NAME_MISMATCH = "slingshot_name_mismatch", [names; fault];
         /// Of an own packet that was never sent.

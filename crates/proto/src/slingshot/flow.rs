@@ -1,10 +1,13 @@
 //! The packets of one sender to one group, as one member knows them.
 
+mod messages;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 use super::Order;
+use super::assembly::{Assembly, Progress};
 pub use super::held::{Held, Source, Way};
 use super::interface::Event;
 use super::ledger::Ledger;
@@ -23,6 +26,8 @@ const CLAIM_LASTS: Duration = Duration::from_secs(5);
 pub struct Missing {
     /// When it should have come according to other members; else the first sign of it.
     pub since: Instant,
+    /// When this member first knew of it.
+    pub noted: Instant,
     /// The checksum that repairs name; `None` if none has named it.
     pub checksum: Option<u32>,
     /// The member that named it last: it has the packet.
@@ -32,8 +37,8 @@ pub struct Missing {
 }
 
 impl Missing {
-    fn new(since: Instant) -> Missing {
-        Missing { since, checksum: None, holder: None, asked: 0 }
+    fn new(now: Instant) -> Missing {
+        Missing { since: now, noted: now, checksum: None, holder: None, asked: 0 }
     }
 }
 
@@ -65,7 +70,11 @@ pub struct Flow {
     floor: u64,
     /// The number of the first slot. All before are delivered or lost.
     base: u64,
+    /// The number with which the flow began. A message that began before is of no concern.
+    start: u64,
     slots: VecDeque<Slot>,
+    /// Messages of several packets.
+    assembly: Assembly,
     /// In FIFO order: all packets below this were reported to the application.
     reported: u64,
     /// The sender itself has announced all packets below this. Repairs do not name its incarnation,
@@ -96,7 +105,9 @@ impl Flow {
             has_begun: false,
             floor,
             base: floor,
+            start: floor,
             slots: VecDeque::new(),
+            assembly: Assembly::default(),
             reported: floor,
             confirmed: 0,
             heard: floor,
@@ -107,7 +118,9 @@ impl Flow {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.given.capacity() * size_of::<(u64, u32)>()
+        self.slots.capacity() * size_of::<Slot>()
+            + self.given.capacity() * size_of::<(u64, u32)>()
+            + self.assembly.heap_bytes()
     }
 
     /// The number after the last packet that is known to exist.
@@ -130,7 +143,7 @@ impl Flow {
         if !self.has_begun {
             self.has_begun = true;
             self.base = self.floor.max(if seq < FIRST_SEQ_MAX { 0 } else { seq });
-            self.reported = self.base;
+            (self.start, self.reported) = (self.base, self.base);
         }
     }
 
@@ -216,6 +229,10 @@ impl Flow {
         mut each: impl FnMut(u64, u32),
     ) {
         self.lose_before(cx, ledger, seq, &mut each);
+        // Their packets may come again, and were not delivered.
+        for open in self.assembly.iter().filter(|open| open.progress == Progress::Open) {
+            self.given.retain(|(seq, _)| !(open.first..open.end()).contains(seq));
+        }
         if ledger.order == Order::Fifo {
             self.given.retain(|&(seq, _)| seq < self.reported);
         }
@@ -224,11 +241,14 @@ impl Flow {
         self.clear(ledger);
         self.generation += 1;
         (self.floor, self.base, self.reported, self.confirmed) = (seq, seq, seq, seq);
+        self.start = seq;
     }
 
-    /// Once it has ended: the number after the last packet that was reported, if any was.
+    /// Once it has ended: the number after the last packet that was reported, if any was. The
+    /// packets of a message that is not whole by then are reported with it, sent or not.
     pub(super) fn end(&self) -> Option<u64> {
-        self.is_heard().then_some(self.confirmed)
+        let end = self.assembly.iter().last().map_or(0, |message| message.end());
+        self.is_heard().then_some(self.confirmed.max(end))
     }
 
     /// The upper bound for named packets, so that confirmed ones stay in the window.
@@ -269,6 +289,7 @@ impl Flow {
     pub(super) fn begin_anew(&mut self, ledger: &mut Ledger, each: impl FnMut(u64, u32)) {
         self.drop_missing(ledger, each);
         self.slots.clear();
+        self.forget_messages(ledger);
         self.has_begun = false;
     }
 
@@ -380,10 +401,17 @@ impl Flow {
         ledger.held_packets += 1;
         ledger.held_bytes += held.payload.len();
         ledger.count(&held);
-        if ledger.order == Order::Unordered {
+        let is_fragment = match held.fragment {
+            Some(fragment) => self.assemble(cx, ledger, seq, fragment, &held),
+            None => false,
+        };
+        if ledger.order == Order::Unordered && held.fragment.is_none() {
             ledger.deliver(cx, &self.source, seq, &held);
         }
         self.put(ledger, seq, Slot::Held(held));
+        if is_fragment && ledger.order == Order::Unordered {
+            self.deliver_if_whole(cx, ledger, seq);
+        }
         self.tell_in_order(cx, ledger);
     }
 
@@ -459,6 +487,7 @@ impl Flow {
                 self.abandon(cx, ledger, seq);
             }
         }
+        self.close_where(cx, ledger, |first, _| first < end);
     }
 
     /// Drops a kept packet.
@@ -471,7 +500,8 @@ impl Flow {
         if !matches!(self.slot(seq), Some(Slot::Held(_))) {
             return;
         }
-        if ledger.order == Order::Fifo && seq >= self.reported {
+        let is_in_message = self.assembly.of(seq).is_some();
+        if ledger.order == Order::Fifo && seq >= self.reported && !is_in_message {
             // In order it is not due yet, and never will be unless the packets before it are given
             // up.
             for before in self.reported..seq {
@@ -497,15 +527,24 @@ impl Flow {
         for seq in self.base..to.min(self.next()) {
             self.abandon(cx, ledger, seq);
         }
+        let next = self.next();
+        if to > next {
+            self.close_where(cx, ledger, |first, end| first < to && end > next);
+        }
         while self.base < to && !self.slots.is_empty() {
             self.pop_front(ledger);
         }
         if self.base < to {
             // These packets never had a slot.
-            ledger.note_lost(cx, &self.source, self.base, to);
+            self.note_lost_outside_messages(cx, ledger, self.base, to);
             self.base = to;
         }
-        self.reported = self.reported.max(self.base);
+        // An open message is reported before what follows, and keeps its packets itself.
+        let awaited = self.assembly.of(self.reported);
+        if awaited.is_none_or(|message| message.progress != Progress::Open) {
+            self.reported = self.reported.max(self.base);
+        }
+        self.assembly.trim(self.base);
     }
 
     fn report_lost<P: Protocol<Event = Event>>(
@@ -514,14 +553,20 @@ impl Flow {
         ledger: &mut Ledger,
         seq: u64,
     ) {
-        match ledger.order {
-            Order::Unordered => ledger.note_lost(cx, &self.source, seq, seq + 1),
-            Order::Fifo => self.tell_in_order(cx, ledger),
+        match self.assembly.of(seq).map(|message| (message.first, message.end())) {
+            Some((first, end)) => {
+                ledger.tally.missed = ledger.tally.missed.saturating_add(1);
+                self.close(cx, ledger, first, end);
+            }
+            None if ledger.order == Order::Unordered => {
+                ledger.note_lost(cx, &self.source, seq, seq + 1);
+            }
+            None => self.tell_in_order(cx, ledger),
         }
         self.trim(ledger);
     }
 
-    /// In FIFO order, reports the next packets, up to the first missing one.
+    /// In FIFO order, reports the next packets and messages, up to the first that is not there.
     fn tell_in_order<P: Protocol<Event = Event>>(
         &mut self,
         cx: &mut Context<'_, P>,
@@ -530,7 +575,21 @@ impl Flow {
         if ledger.order == Order::Unordered {
             return;
         }
-        while let Some(slot) = self.slot(self.reported) {
+        loop {
+            if let Some(message) = self.assembly.of(self.reported) {
+                let (first, end) = (message.first, message.end());
+                match message.progress {
+                    Progress::Open if message.is_whole() => self.deliver_message(cx, ledger, first),
+                    Progress::Open => return,
+                    Progress::Lost { came, .. } => {
+                        ledger.lose_message(cx, &self.source, first..end, came);
+                    }
+                    Progress::Ignored => {}
+                }
+                self.reported = end;
+                continue;
+            }
+            let Some(slot) = self.slot(self.reported) else { return };
             match slot {
                 Slot::Missing(_) | Slot::Doubtful => return,
                 Slot::Held(held) => ledger.deliver(cx, &self.source, self.reported, held),
@@ -545,10 +604,11 @@ impl Flow {
     fn trim(&mut self, ledger: &mut Ledger) {
         while let Some(Slot::Past | Slot::Lost) = self.slots.front() {
             if ledger.order == Order::Fifo && self.base >= self.reported {
-                return;
+                break;
             }
             self.pop_front(ledger);
         }
+        self.assembly.trim(self.base);
     }
 
     fn pop_front(&mut self, ledger: &mut Ledger) {
@@ -566,5 +626,6 @@ impl Flow {
         while !self.slots.is_empty() {
             self.pop_front(ledger);
         }
+        self.forget_messages(ledger);
     }
 }

@@ -163,9 +163,15 @@ impl Slingshot {
             (true, false) => cx.leave_group(group.id),
             _ => {}
         }
+        let has_left = was_joined && !group.is_joined;
         if !group.is_joined {
             ended.extend(group.flows.iter_mut().map(|flow| std::mem::replace(flow, NO_FLOW)));
             ended.retain(|&flow| flow != NO_FLOW);
+        }
+        if has_left {
+            let is_own = |at: &u32| self.flows[*at as usize].source.sender == cx.node;
+            let own = ended.iter().copied().find(is_own);
+            self.stop_sending(cx, place, own);
         }
         for at in ended {
             let flow = &self.flows[at as usize];

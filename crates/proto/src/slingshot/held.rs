@@ -1,5 +1,7 @@
 //! A held packet: its source, and how it came.
 
+use super::fragment::Fragment;
+use super::message::Framing;
 use crate::core::{GroupId, Instant, NodeId, Payload};
 
 /// Whose packets.
@@ -31,10 +33,21 @@ pub struct Held {
     pub payload: Payload,
     /// See [`checksum`](super::checksum).
     pub checksum: u32,
+    /// Its head, if it is a part of a message.
+    pub fragment: Option<Fragment>,
     /// When it should have come according to other members; else the first sign of it.
     pub since: Instant,
+    /// When this member first knew of it.
+    pub noted: Instant,
     /// When it came.
     pub arrived: Instant,
     /// The way by which it came.
     pub way: Way,
+}
+
+impl Held {
+    /// Whether it is a message or a part of one.
+    pub fn framing(&self) -> Framing {
+        if self.fragment.is_some() { Framing::Fragment } else { Framing::Whole }
+    }
 }

@@ -12,11 +12,13 @@ use crate::core::{GroupId, NodeId, Payload};
 /// What the application asks of its member.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Send this to every other member of the group.
+    /// Send this message to every other member of the group.
     Multicast {
         /// The group.
         group: GroupId,
-        /// The packet, at most [`Config::payload_bytes_max`](super::Config::payload_bytes_max).
+        /// The message, at most
+        /// [`Config::message_bytes_limit`](super::Config::message_bytes_limit). One longer than
+        /// [`Config::payload_bytes_max`](super::Config::payload_bytes_max) takes several packets.
         payload: Payload,
         /// Echoed in [`Event::Sent`] and [`Event::Rejected`]; 0 if the application wants no
         /// [`Event::Sent`].
@@ -34,13 +36,13 @@ pub enum Command {
     SetRate(Rate),
     /// The application has consumed more deliveries and loss reports.
     Consumed {
-        /// How many.
+        /// How many. A message counts as often as it has packets ([`Event::Delivered`]).
         events: usize,
     },
 }
 
 impl Command {
-    /// A packet to group 0, without an [`Event::Sent`].
+    /// A message to group 0, without an [`Event::Sent`].
     pub fn multicast(payload: impl Into<Payload>) -> Command {
         Command::Multicast { group: GroupId(0), payload: payload.into(), ticket: 0 }
     }
@@ -49,7 +51,7 @@ impl Command {
 /// What a member tells its application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A packet: at most once, and as it was sent.
+    /// A message: at most once, whole, and as it was sent.
     Delivered {
         /// The group that it was sent to.
         group: GroupId,
@@ -57,16 +59,19 @@ pub enum Event {
         sender: NodeId,
         /// The sender's incarnation.
         incarnation: u64,
-        /// Its number among the packets of its sender to the group.
+        /// The number of its first packet among the packets of its sender to the group.
         seq: u64,
-        /// The packet's payload.
+        /// How many packets it has; their numbers follow each other.
+        packets: u32,
+        /// What was sent.
         payload: Payload,
-        /// How it came.
+        /// How it came; of several packets the least direct way of any of them.
         how: How,
         /// True if that took longer than the deadline.
         is_late: bool,
     },
-    /// Packets that will no longer be delivered.
+    /// Packets that will no longer be delivered: those of one message of which some came, or those
+    /// of any number of messages of which none came.
     Lost {
         /// The group that they were sent to.
         group: GroupId,
@@ -78,6 +83,8 @@ pub enum Event {
         first: u64,
         /// The number after the last.
         end: u64,
+        /// How many of them came: above 0 only for one message of several packets.
+        came: u32,
     },
     /// The application did not keep up: packets were neither delivered nor reported lost.
     Overrun {
@@ -97,11 +104,11 @@ pub enum Event {
         /// Packets of all senders in a second.
         packets_per_second: u32,
     },
-    /// A packet of this member is on its way.
+    /// A message of this member is on its way: its first packet has left.
     Sent {
         /// The command's.
         ticket: u64,
-        /// Its number among the packets of this member to the group.
+        /// The number of that packet among those of this member to the group.
         seq: u64,
     },
     /// A command was not carried out.
@@ -113,24 +120,34 @@ pub enum Event {
     },
 }
 
-/// How a packet came.
+/// How a message came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// From its sender.
     Direct,
-    /// Computed from repairs.
+    /// Computed from repairs; of several packets at least one.
     Recovered {
-        /// Time from when it should have come, as far as repairs say; else from the first sign.
+        /// Time from when it should have come, as far as repairs say; else from the first sign. Of
+        /// several packets: from the first sign of any of them here.
         after: Duration,
     },
-    /// From a member that was asked.
+    /// From a member that was asked; of several packets at least one.
     Pulled {
-        /// Time from when it should have come, as far as repairs say; else from the first sign.
+        /// Time from when it should have come, as far as repairs say; else from the first sign. Of
+        /// several packets: from the first sign of any of them here.
         after: Duration,
     },
 }
 
 impl How {
+    pub(super) fn new(way: Way, after: Duration) -> How {
+        match way {
+            Way::Direct => How::Direct,
+            Way::Recovered => How::Recovered { after },
+            Way::Pulled => How::Pulled { after },
+        }
+    }
+
     /// The way alone.
     pub fn way(self) -> Way {
         match self {
@@ -144,11 +161,19 @@ impl How {
 /// Why a command was not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RejectReason {
-    /// The packet does not fit: repairs of it would be longer than a datagram.
-    #[error("packet of {bytes} bytes, at most {bytes_max} are allowed")]
+    /// The message is longer than one may be.
+    #[error("message of {bytes} bytes, at most {bytes_max} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Messages of several packets, and those behind them, leave no room in the queue.
+    #[error("{queued_bytes} bytes wait to be sent, at most {bytes_max} may")]
+    QueueFull {
+        /// What waits.
+        queued_bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
@@ -188,4 +213,8 @@ pub enum Timer {
     Heartbeat,
     /// The measurements are due for evaluation.
     Steer,
+    /// The next packet of a message of several packets may leave.
+    Pace,
+    /// A message of several packets has been incomplete for too long.
+    Close,
 }

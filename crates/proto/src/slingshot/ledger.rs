@@ -1,7 +1,9 @@
 //! Events for the application, and how many of them it has not consumed yet.
 
+use std::ops::Range;
 use std::time::Duration;
 
+use super::assembly::{Assembled, PART_OVERHEAD_BYTES};
 use super::counters::LedgerCounts;
 use super::held::{Held, Source, Way};
 use super::interface::{Event, How};
@@ -32,6 +34,25 @@ pub struct Ledger {
     /// Packets that are kept, and their bytes.
     pub(super) held_packets: usize,
     pub(super) held_bytes: usize,
+    /// Messages of several packets.
+    pub(super) messages: MessageTally,
+    /// Bytes of incomplete messages, at most.
+    messages_bytes_max: usize,
+}
+
+/// What a member counts of messages of several packets, since the counts were last taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MessageTally {
+    /// Delivered.
+    pub(super) delivered: u64,
+    /// Given up.
+    pub(super) lost: u64,
+    /// Of these, for lack of room.
+    pub(super) overflowed: u64,
+    /// Packets of messages that will not be delivered.
+    pub(super) unneeded: u64,
+    /// Bytes of incomplete messages at present.
+    pub(super) held_bytes: usize,
 }
 
 impl Ledger {
@@ -50,6 +71,8 @@ impl Ledger {
             missing: 0,
             held_packets: 0,
             held_bytes: 0,
+            messages: MessageTally::default(),
+            messages_bytes_max: config.bytes_max,
         }
     }
 
@@ -98,18 +121,9 @@ impl Ledger {
             return;
         }
         let after = held.arrived.since(held.since);
-        let how = match held.way {
-            Way::Direct => How::Direct,
-            Way::Recovered => How::Recovered { after },
-            Way::Pulled => How::Pulled { after },
-        };
+        let how = How::new(held.way, after);
         let is_late = after > self.deadline;
-        let counter = match held.way {
-            Way::Direct => self.counts.direct,
-            Way::Recovered => self.counts.recovered,
-            Way::Pulled => self.counts.pulled,
-        };
-        cx.count(counter, 1);
+        self.count_part(cx, held.way);
         if is_late {
             cx.count(self.counts.late, 1);
         }
@@ -118,10 +132,77 @@ impl Ledger {
             sender: source.sender,
             incarnation: source.incarnation.unwrap_or(0),
             seq,
+            packets: 1,
             payload: held.payload.clone(),
             how,
             is_late,
         });
+    }
+
+    /// Counts a packet that is delivered, or that has become a part of a message.
+    pub(super) fn count_part<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        way: Way,
+    ) {
+        let counter = match way {
+            Way::Direct => self.counts.direct,
+            Way::Recovered => self.counts.recovered,
+            Way::Pulled => self.counts.pulled,
+        };
+        cx.count(counter, 1);
+    }
+
+    /// True if there is room for a packet of an incomplete message, where the messages of its
+    /// sender have `of_sender` bytes: half of all room is one sender's at most.
+    pub(super) fn has_room_for_part(&self, of_sender: usize, held: &Held) -> bool {
+        let bytes = held.payload.len() + PART_OVERHEAD_BYTES;
+        self.messages.held_bytes + bytes <= self.messages_bytes_max
+            && of_sender + bytes <= self.messages_bytes_max / 2
+    }
+
+    /// Delivers a message of several packets to the application.
+    pub(super) fn deliver_message<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        source: &Source,
+        message: Assembled,
+    ) {
+        self.flush(cx);
+        let Assembled { first, packets, payload, since, way } = message;
+        if !self.takes(cx, packets.into()) {
+            return;
+        }
+        // It counts as one event of each of its packets.
+        self.unread = self.unread.saturating_add(packets as usize - 1);
+        let after = cx.now.since(since);
+        let is_late = after > self.deadline;
+        self.messages.delivered += 1;
+        if is_late {
+            cx.count(self.counts.late, packets.into());
+        }
+        cx.deliver(Event::Delivered {
+            group: source.group,
+            sender: source.sender,
+            incarnation: source.incarnation.unwrap_or(0),
+            seq: first,
+            packets,
+            payload,
+            how: How::new(way, after),
+            is_late,
+        });
+    }
+
+    /// Reports a message of several packets lost, of which `came` came.
+    pub(super) fn lose_message<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        source: &Source,
+        seqs: Range<u64>,
+        came: u32,
+    ) {
+        self.flush(cx);
+        self.report_lost(cx, source, seqs, came);
     }
 
     /// Notes packets that are given up. [`Ledger::flush`] reports them at the latest.
@@ -149,6 +230,17 @@ impl Ledger {
     /// Reports noted losses to the application.
     pub fn flush<P: Protocol<Event = Event>>(&mut self, cx: &mut Context<'_, P>) {
         let Some((source, first, end)) = self.losing.take() else { return };
+        self.report_lost(cx, &source, first..end, 0);
+    }
+
+    fn report_lost<P: Protocol<Event = Event>>(
+        &mut self,
+        cx: &mut Context<'_, P>,
+        source: &Source,
+        seqs: Range<u64>,
+        came: u32,
+    ) {
+        let Range { start: first, end } = seqs;
         cx.count(self.counts.lost, end - first);
         if self.takes(cx, end - first) {
             cx.deliver(Event::Lost {
@@ -157,6 +249,7 @@ impl Ledger {
                 incarnation: source.incarnation.unwrap_or(0),
                 first,
                 end,
+                came,
             });
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::core::Rng;
-use crate::core::field::{ChecksumBefore, ChecksumBehind, Field, Summed, fields, messages};
+use crate::core::field::{
+    ChecksumBefore, ChecksumBehind, Field, Summed, any_that, fields, messages,
+};
 use crate::core::{DecodeError, GroupId, Payload, ViewId, mix, split, take_u8, take_u32};
 use crate::parts::fec::Coded;
 
@@ -13,9 +15,57 @@ pub(super) const NAMES_MAX: usize = 128;
 /// Bytes before the payload of a [`Supply`] on the wire.
 pub(super) const SUPPLY_HEAD_BYTES: usize = 5 + Supply::BYTES_MIN;
 /// Highest number that a packet may have.
-const SEQ_MAX: u64 = u64::MAX / 2;
+pub(super) const SEQ_MAX: u64 = u64::MAX / 2;
 /// Most bytes of a packet, whose length repairs add up in two bytes.
 const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize;
+
+/// What a packet carries of what the application sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// A message.
+    #[default]
+    Whole,
+    /// A part of a message that needs several packets: a [`Fragment`].
+    Fragment,
+}
+
+impl Framing {
+    /// The highest bit of a number on the wire, which no number needs.
+    const FRAGMENT: u64 = 1 << 63;
+
+    /// A packet's number and its framing in 8 bytes, as they are sent and in its checksum.
+    fn mark(self, seq: u64) -> u64 {
+        match self {
+            Framing::Whole => seq,
+            Framing::Fragment => seq | Framing::FRAGMENT,
+        }
+    }
+
+    /// The reverse of [`Framing::mark`].
+    fn unmark(marked: u64) -> (Framing, u64) {
+        match marked & Framing::FRAGMENT {
+            0 => (Framing::Whole, marked),
+            _ => (Framing::Fragment, marked & !Framing::FRAGMENT),
+        }
+    }
+
+    /// The [`checksum`] of a packet of this framing.
+    pub fn checksum(self, group: GroupId, incarnation: u64, seq: u64, payload: &Payload) -> u32 {
+        checksum(group, incarnation, self.mark(seq), payload)
+    }
+
+    /// The framing of a packet that was computed from repairs: that with this checksum, if either
+    /// has it. Repairs name a packet by its checksum, so they carry the framing at no cost.
+    pub(super) fn of_recovered(
+        (group, incarnation, seq): (GroupId, u64, u64),
+        payload: &Payload,
+        named: u32,
+    ) -> Option<Framing> {
+        [Framing::Whole, Framing::Fragment]
+            .into_iter()
+            .find(|framing| framing.checksum(group, incarnation, seq, payload) == named)
+    }
+}
 
 /// The checksum of a packet: of its name and its bytes. It goes with the packet, and with each
 /// repair that names it, to distinguish the packet from any other of the same name.
@@ -28,25 +78,27 @@ pub fn checksum(group: GroupId, incarnation: u64, seq: u64, payload: &Payload) -
     mix(u64::from(payload.checksum_after(&name))) as u32
 }
 
-fields! {
-    /// A packet on its way from its sender to all members of a group.
-    ///
-    /// ```text
-    ///  0 tag 1 = 0    1 group 4    5 incarnation 8    13 seq 8    21 checksum 4    25 payload ...
-    /// ```
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Data {
-        /// The group.
-        pub group: GroupId,
-        /// The sender's incarnation.
-        pub incarnation: u64,
-        /// The packet's number among those of its sender to this group: 0, 1, 2, ...
-        pub seq: u64 where check_seq,
-        /// See [`checksum`].
-        pub checksum: u32 = Data::computed_checksum,
-        /// What the application sent.
-        pub payload: Payload where check_payload,
-    }
+/// A packet on its way from its sender to all members of a group.
+///
+/// ```text
+///  0 tag 1 = 0    1 group 4    5 incarnation 8    13 seq 8    21 checksum 4    25 payload ...
+/// ```
+///
+/// The highest bit of `seq` on the wire is the framing: 1 for a fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The group.
+    pub group: GroupId,
+    /// The sender's incarnation.
+    pub incarnation: u64,
+    /// The packet's number among those of its sender to this group: 0, 1, 2, ...
+    pub seq: u64,
+    /// Whether the payload is a message or a part of one.
+    pub framing: Framing,
+    /// See [`checksum`]. It covers the framing.
+    pub checksum: u32,
+    /// What the application sent; of a fragment behind its head.
+    pub payload: Payload,
 }
 
 impl Data {
@@ -54,14 +106,67 @@ impl Data {
     pub const HEAD_BYTES: usize = 1 + Data::BYTES_MIN;
 
     fn computed_checksum(&self) -> u32 {
-        checksum(self.group, self.incarnation, self.seq, &self.payload)
+        self.framing.checksum(self.group, self.incarnation, self.seq, &self.payload)
+    }
+}
+
+/// Written out, because two fields share eight bytes.
+impl Field for Data {
+    const BYTES_MIN: usize = 24;
+    const HAS_PAYLOAD: bool = true;
+
+    #[inline]
+    fn bytes(data: &Data) -> usize {
+        Data::BYTES_MIN + data.payload.len()
+    }
+
+    #[inline]
+    fn put<'a>(data: &'a Data, head: &mut impl BufMut) -> Option<&'a Payload> {
+        head.put_u32(data.group.0);
+        head.put_u64(data.incarnation);
+        head.put_u64(data.framing.mark(data.seq));
+        head.put_u32(data.checksum);
+        Some(&data.payload)
+    }
+
+    #[inline]
+    fn take(bytes: &mut Bytes, _: &'static str) -> Result<Data, DecodeError> {
+        let group = GroupId::take(bytes, "group")?;
+        let incarnation = u64::take(bytes, "incarnation")?;
+        let (framing, seq) = Framing::unmark(u64::take(bytes, "seq")?);
+        let checksum = take_u32(bytes)?;
+        let payload = Payload::take(bytes, "payload")?;
+        check_payload(&payload)?;
+        let data = Data { group, incarnation, seq, framing, checksum, payload };
+        if data.checksum != data.computed_checksum() {
+            return Err(DecodeError::Checksum);
+        }
+        Ok(data)
+    }
+
+    fn any(rng: &mut Rng) -> Data {
+        let mut data = Data {
+            group: GroupId::any(rng),
+            incarnation: u64::any(rng),
+            seq: any_that(|| u64::any(rng), check_seq),
+            framing: if rng.chance(0.5) { Framing::Whole } else { Framing::Fragment },
+            checksum: 0,
+            payload: Payload::any(rng),
+        };
+        data.checksum = data.computed_checksum();
+        data
+    }
+
+    fn layout(_: &str) -> String {
+        "group 4, incarnation 8, seq 8, checksum 4, payload".to_owned()
     }
 }
 
 /// For a line of a trace.
 impl fmt::Display for Data {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data {} seq {} {} B", self.group, self.seq, self.payload.len())
+        let part = if self.framing == Framing::Fragment { " part" } else { "" };
+        write!(f, "data {} seq {}{part} {} B", self.group, self.seq, self.payload.len())
     }
 }
 

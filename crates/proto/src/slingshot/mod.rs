@@ -23,10 +23,12 @@
 //! events, the record of each sender's packets ([`flow`]) and the events for the application
 //! ([`ledger`]). The crate `paceline-baselines` has those that Slingshot is compared with.
 
+mod assembly;
 mod bins;
 mod config;
 pub mod counters;
 pub mod flow;
+mod fragment;
 mod groups;
 mod heartbeat;
 mod held;
@@ -37,6 +39,7 @@ mod parted;
 mod pull;
 mod receive;
 mod regions;
+mod sending;
 mod steering;
 pub mod tuner;
 
@@ -49,17 +52,20 @@ use crate::parts::deadline::Deadline;
 use crate::parts::fec::{Bounds, Decoder, Method};
 use crate::parts::token_bucket::TokenBucket;
 use bins::Bins;
-use flow::{Flow, Held, Way};
+use flow::Flow;
 use groups::{Group, NO_FLOW};
 use ledger::Ledger;
 use parted::Parted;
 use pull::{Gap, Patience};
+use sending::Sending;
 use steering::Steering;
 
 pub use config::{Code, Config, MEMBERS_MAX, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
+pub use fragment::Fragment;
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{
-    Ages, Data, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, check_seq, checksum,
+    Ages, Data, Framing, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, check_seq,
+    checksum,
 };
 pub use pull::allowance;
 
@@ -83,6 +89,16 @@ struct Kept {
     seq: u64,
 }
 
+/// A message of several packets, which is given up when it is due unless it is whole by then.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    due: Instant,
+    flow: u32,
+    generation: u32,
+    /// The number of the packet of it that came first.
+    seq: u64,
+}
+
 /// A member of groups that multicast in time.
 #[derive(Debug)]
 pub struct Slingshot {
@@ -95,6 +111,9 @@ pub struct Slingshot {
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
     parted: Parted,
+    sending: Sending,
+    /// In the order in which they are due; some are whole or lost already.
+    closing: VecDeque<Closing>,
     /// In the order of arrival; some have been dropped already.
     kept: VecDeque<Kept>,
     ledger: Ledger,
@@ -113,6 +132,7 @@ pub struct Slingshot {
     flush: Deadline,
     gap: Deadline,
     beat: Deadline,
+    close: Deadline,
     /// Buffers, reused for their memory: the packets of a repair, recovered packets, requests by
     /// member.
     named: Vec<PacketId>,
@@ -143,6 +163,8 @@ impl Slingshot {
             flows: Vec::new(),
             free_flows: Vec::new(),
             parted: Parted::default(),
+            sending: Sending::new(),
+            closing: VecDeque::new(),
             kept: VecDeque::new(),
             ledger: Ledger::new(config, &counters::LEDGER),
             bins: Bins::new(),
@@ -156,6 +178,7 @@ impl Slingshot {
             flush: Deadline::UNARMED,
             gap: Deadline::UNARMED,
             beat: Deadline::UNARMED,
+            close: Deadline::UNARMED,
             named: Vec::new(),
             recovered: Vec::new(),
             unverified: Vec::new(),
@@ -192,6 +215,16 @@ impl Slingshot {
     /// Packets that are kept for repairs that name them, and their bytes.
     pub fn packets_held(&self) -> (usize, usize) {
         (self.ledger.held_packets, self.ledger.held_bytes)
+    }
+
+    /// Bytes of the packets of incomplete messages, with 64 more for each packet.
+    pub fn incomplete_bytes(&self) -> usize {
+        self.ledger.messages.held_bytes
+    }
+
+    /// Own messages that wait to be sent, and their bytes.
+    pub fn queued(&self) -> (usize, usize) {
+        self.sending.queued()
     }
 
     /// Repairs that wait because more than one of their packets is missing.
@@ -243,6 +276,7 @@ impl Slingshot {
             + self.flows.capacity() * size_of::<Flow>()
             + of_flows
             + self.kept.capacity() * size_of::<Kept>()
+            + self.closing.capacity() * size_of::<Closing>()
             + self.gaps.capacity() * size_of::<Reverse<Gap>>()
             + self.beats.capacity() * size_of::<Reverse<(Instant, GroupId)>>()
             + self.bins.heap_bytes()
@@ -261,51 +295,6 @@ impl Slingshot {
         })
     }
 
-    fn multicast(&mut self, cx: &mut Cx<'_>, id: GroupId, payload: Payload, ticket: u64) {
-        let bytes_max = cx.shared.payload_bytes_max(cx.datagram_bytes_max);
-        let bytes = payload.len();
-        let place = self.group_place(id);
-        let reason = match place {
-            None => Some(RejectReason::UnknownGroup(id)),
-            Some(place) if !self.groups[place].is_joined => Some(RejectReason::NotAMember(id)),
-            Some(_) if bytes > bytes_max => Some(RejectReason::TooLarge { bytes, bytes_max }),
-            Some(_) => None,
-        };
-        if let Some(reason) = reason {
-            cx.count(counters::REJECTED, 1);
-            return cx.deliver(Event::Rejected { ticket, reason });
-        }
-        let place = place.expect("a group that is not known is a reason");
-        let member = self.groups[place].place(cx.node).expect("a group is joined by its members");
-        let Some(at) = self.flow_of(cx, place, member, Some(cx.incarnation)) else { return };
-        let group = &mut self.groups[place];
-        let seq = group.seq;
-        group.seq += 1;
-        cx.count(counters::SENT, 1);
-        self.ledger.tally.own += 1;
-        self.ledger.tally.latest = cx.now;
-        let checksum = checksum(id, cx.incarnation, seq, &payload);
-        let incarnation = cx.incarnation;
-        let data = Data { group: id, incarnation, seq, checksum, payload: payload.clone() };
-        cx.send_group(id, Message::Data(data));
-        if cx.shared.repair_by == RepairBy::Sender
-            && let Some(rank) = self.view.rank(cx.node)
-        {
-            let name = Name { group: id, rank: rank as u16, seq: seq as u32, checksum };
-            self.protect(cx, place, cx.node, name, &payload);
-        }
-        if ticket != 0 {
-            cx.deliver(Event::Sent { ticket, seq });
-        }
-        let held = Held { payload, checksum, since: cx.now, arrived: cx.now, way: Way::Direct };
-        let window = cx.shared.window_packets as u64;
-        let flow = &mut self.flows[at as usize];
-        flow.keep_own(&mut self.ledger, held, window);
-        let generation = flow.generation;
-        self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
-        self.expect_silence(cx, place);
-    }
-
     /// Looks after what every handler leaves behind: reports, counts, timers.
     fn finish(&mut self, cx: &mut Cx<'_>) {
         self.ledger.flush(cx);
@@ -315,8 +304,10 @@ impl Slingshot {
             cx.count(counters::REPAIR_WRONG, contradictions - self.decoder_counts.1);
             self.decoder_counts = (evicted, contradictions);
         }
+        self.count_messages(cx);
         self.arm_flush(cx);
         self.arm_gap(cx);
+        self.arm_close(cx);
         self.arm_beat(cx);
         self.arm_steering(cx);
     }
@@ -374,6 +365,8 @@ impl Protocol for Slingshot {
             Timer::Gap => self.gap_timer(cx),
             Timer::Heartbeat => self.beat_timer(cx),
             Timer::Steer => self.steer(cx),
+            Timer::Pace => self.pace_timer(cx),
+            Timer::Close => self.close_timer(cx),
         }
         self.finish(cx);
     }

@@ -100,7 +100,7 @@ impl Slingshot {
             }
             let Some(missing) = flow.missing(gap.seq).copied() else { continue };
             let lost_at = missing.since + cx.shared.lost_after;
-            if lost_at <= cx.now {
+            if lost_at <= cx.now || flow.is_moot(gap.seq) {
                 if let Some(checksum) = missing.checksum {
                     self.decoder.forget(PacketId { flow: gap.flow, checksum, seq: gap.seq });
                 }
@@ -214,6 +214,7 @@ impl Slingshot {
                 group: source.group,
                 incarnation,
                 seq: found.seq,
+                framing: held.framing(),
                 checksum: held.checksum,
                 payload: held.payload.clone(),
             };

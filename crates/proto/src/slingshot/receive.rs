@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::RepairBy;
 use super::counters;
 use super::flow::{Held, Slot, Way};
-use super::message::{Data, Heartbeat, Name, Repair, Supply, checksum};
-use super::{Cx, Kept, PacketId, Slingshot, is_within};
+use super::fragment::Fragment;
+use super::interface::Timer;
+use super::message::{Data, Framing, Heartbeat, Name, Repair, Supply};
+use super::{Closing, Cx, Kept, PacketId, Slingshot, is_within};
 use crate::core::{CounterId, GroupId, NodeId, Payload, View};
 use crate::parts::fec::Added;
 
@@ -27,7 +29,7 @@ pub(super) struct Found {
 
 impl Slingshot {
     pub(super) fn receive_data(&mut self, cx: &mut Cx<'_>, from: NodeId, data: Data) {
-        let Data { group, incarnation, seq, checksum, payload } = data;
+        let Data { group, incarnation, seq, framing, checksum, payload } = data;
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
         self.hear(cx, at, seq, checksum);
@@ -35,7 +37,7 @@ impl Slingshot {
         if was_overtaken {
             cx.count(counters::OVERTAKEN, 1);
             self.ledger.count_overtaken(payload.len());
-        } else if !self.accept(cx, at, seq, &payload, checksum, Way::Direct) {
+        } else if !self.accept(cx, at, (seq, framing), &payload, checksum, Way::Direct) {
             return self.accept_recovered(cx);
         }
         let rank = self.view.rank(from).expect("a member of a group is in the view") as u16;
@@ -67,7 +69,7 @@ impl Slingshot {
     }
 
     pub(super) fn receive_supply(&mut self, cx: &mut Cx<'_>, supply: Supply) {
-        let Data { group, incarnation, seq, checksum, payload } = supply.data;
+        let Data { group, incarnation, seq, framing, checksum, payload } = supply.data;
         let view = self.view_named(supply.view);
         let sender = view.and_then(|view| Some(view.members().get(usize::from(supply.rank))?.node));
         let Some(sender) = sender else {
@@ -85,7 +87,7 @@ impl Slingshot {
         }
         // If this is the first packet heard of the sender, recovered packets can be verified now.
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
-        if self.accept(cx, at, seq, &payload, checksum, Way::Pulled) {
+        if self.accept(cx, at, (seq, framing), &payload, checksum, Way::Pulled) {
             let id = PacketId { flow: at, checksum, seq };
             self.decoder.add_packet(id, &payload, &mut self.recovered);
         }
@@ -281,7 +283,7 @@ impl Slingshot {
         &mut self,
         cx: &mut Cx<'_>,
         at: u32,
-        seq: u64,
+        (seq, framing): (u64, Framing),
         payload: &Payload,
         checksum: u32,
         way: Way,
@@ -299,7 +301,7 @@ impl Slingshot {
             // Makes room for it.
             flow.reach_to_hold(cx, &mut self.ledger, seq, window);
         }
-        let mut since = cx.now;
+        let (mut since, mut noted) = (cx.now, cx.now);
         match flow.slot(seq) {
             Some(Slot::Held(_) | Slot::Past) => {
                 cx.count(counters::DUPLICATE, 1);
@@ -314,7 +316,7 @@ impl Slingshot {
                 return false;
             }
             Some(Slot::Missing(missing)) => {
-                since = missing.since;
+                (since, noted) = (missing.since, missing.noted);
                 let named = missing.checksum;
                 if let Some(named) = named.filter(|&named| named != checksum) {
                     cx.count(counters::NAME_MISMATCH, 1);
@@ -328,18 +330,90 @@ impl Slingshot {
             cx.count(counters::DUPLICATE, 1);
             return false;
         }
+        let fragment = match framing {
+            Framing::Whole => None,
+            Framing::Fragment => {
+                let fragment = Fragment::read(seq, payload);
+                let is_short =
+                    |fragment: &Fragment| fragment.bytes as usize <= cx.shared.message_bytes_max;
+                let fragment = fragment.filter(is_short).filter(|&part| flow.takes(seq, part));
+                if fragment.is_none() {
+                    cx.count(counters::FRAGMENT_WRONG, 1);
+                    return false;
+                }
+                fragment
+            }
+        };
         if way == Way::Recovered {
             self.patience.note(cx.now.since(since));
         }
         let payload = payload.clone();
-        let held = Held { payload, checksum, since, arrived: cx.now, way };
+        let held = Held { payload, checksum, fragment, since, noted, arrived: cx.now, way };
+        let was_open = flow.open_message(seq).is_some();
         flow.fill(cx, &mut self.ledger, seq, held);
         if way != Way::Direct {
             flow.note_given(seq, checksum, window);
         }
         let generation = flow.generation;
+        if !was_open && fragment.is_some() && flow.open_message(seq).is_some() {
+            self.watch_message(cx, at, generation, seq);
+        }
         self.keep(cx, Kept { at: cx.now, flow: at, generation, seq });
         true
+    }
+
+    /// The first packet of a message has come: the message is given up `lost_after` from now on.
+    fn watch_message(&mut self, cx: &Cx<'_>, flow: u32, generation: u32, seq: u64) {
+        if self.closing.len() == self.closing.capacity() {
+            // Before it grows.
+            let flows = &self.flows;
+            self.closing.retain(|closing| {
+                let flow = &flows[closing.flow as usize];
+                flow.generation == closing.generation && flow.open_message(closing.seq).is_some()
+            });
+        }
+        let due = cx.now + cx.shared.lost_after;
+        self.closing.push_back(Closing { due, flow, generation, seq });
+    }
+
+    /// Gives up messages that have been incomplete for too long.
+    pub(super) fn close_timer(&mut self, cx: &mut Cx<'_>) {
+        if !self.close.fired(cx.now) {
+            return;
+        }
+        while let Some(closing) = self.closing.front().filter(|closing| closing.due <= cx.now) {
+            let Closing { flow, generation, seq, .. } = *closing;
+            self.closing.pop_front();
+            let flow = &mut self.flows[flow as usize];
+            if flow.generation == generation
+                && let Some(first) = flow.open_message(seq)
+            {
+                flow.abandon_message(cx, &mut self.ledger, first);
+            }
+        }
+    }
+
+    /// Sets the timer for the message that is due next.
+    pub(super) fn arm_close(&mut self, cx: &mut Cx<'_>) {
+        if let Some(closing) = self.closing.front() {
+            self.close.set(cx, closing.due, Timer::Close);
+        }
+    }
+
+    /// Counts what became of messages since it was last called.
+    pub(super) fn count_messages(&mut self, cx: &mut Cx<'_>) {
+        let tally = &mut self.ledger.messages;
+        for (counter, count) in [
+            (counters::MESSAGES, &mut tally.delivered),
+            (counters::MESSAGES_LOST, &mut tally.lost),
+            (counters::MESSAGES_OVERFLOWED, &mut tally.overflowed),
+            (counters::FRAGMENT_UNNEEDED, &mut tally.unneeded),
+        ] {
+            match std::mem::take(count) {
+                0 => {}
+                count => cx.count(counter, count),
+            }
+        }
     }
 
     /// Takes recovered packets from the decoder, if they match the checksums in repairs.
@@ -360,11 +434,13 @@ impl Slingshot {
                 }
                 continue;
             };
-            if checksum(flow.source.group, incarnation, id.seq, &payload) != id.checksum {
+            let name = (flow.source.group, incarnation, id.seq);
+            let Some(framing) = Framing::of_recovered(name, &payload, id.checksum) else {
                 cx.count(counters::RECOVERED_WRONG, 1);
                 continue;
-            }
-            self.accept(cx, id.flow, id.seq, &payload, id.checksum, Way::Recovered);
+            };
+            let packet = (id.seq, framing);
+            self.accept(cx, id.flow, packet, &payload, id.checksum, Way::Recovered);
         }
     }
 

@@ -71,6 +71,7 @@ mod scanners;
 mod slingshot;
 mod slingshot_canaries;
 mod slingshot_cut_seeds;
+mod slingshot_messages;
 mod slingshot_rogue_seeds;
 mod slingshot_seeds;
 mod slingshot_stranger_seeds;

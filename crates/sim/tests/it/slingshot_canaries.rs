@@ -12,7 +12,8 @@ use paceline_check::checkers::slingshot::Rule;
 use paceline_check::{Tamper, Wrapped, seeds};
 use paceline_proto::core::{Context, GroupId, NodeId, Outgoing, Payload};
 use paceline_proto::slingshot::{
-    Ages, Code, Config, Event, How, Message, Name, NamesBuilder, Rate, Repair, Slingshot, Timer,
+    Ages, Code, Config, Event, Fragment, Framing, How, Message, Name, NamesBuilder, Rate, Repair,
+    Slingshot, Timer,
 };
 use slingshot_swarm::{Scenario, recovered_share};
 
@@ -57,6 +58,20 @@ enum Bug {
     RearmForEver,
     /// Every second copy of a repair stays at home.
     WithholdCopies,
+    /// Fragments are delivered as if they were messages.
+    TellFragments,
+    /// A message is delivered with its parts in another order.
+    MixParts,
+    /// The loss of a message is reported as that of its first packet.
+    TellPart,
+    DropMessageLosses,
+    LoseMessageTwice,
+    /// The deadline of a message counts from its last packet.
+    HideLateMessages,
+    /// A message of which only the end can come is reported lost.
+    TellForeign,
+    /// All packets of a message leave at once.
+    Burst,
 }
 
 struct Sabotage {
@@ -68,6 +83,8 @@ struct Sabotage {
     named: Option<Name>,
     kept: Vec<Event>,
     repairs: Vec<Outgoing<Message>>,
+    fragments: Vec<(GroupId, Message)>,
+    heard: BTreeSet<(GroupId, NodeId, u64)>,
     is_rearmed: bool,
 }
 
@@ -81,6 +98,8 @@ impl Sabotage {
             named: None,
             kept: Vec::new(),
             repairs: Vec::new(),
+            fragments: Vec::new(),
+            heard: BTreeSet::new(),
             is_rearmed: false,
         }
     }
@@ -149,8 +168,32 @@ impl Sabotage {
         }
     }
 
+    /// Lets the packets of a message go with the last of them.
+    fn hold_fragments(&mut self, sends: &mut Vec<(GroupId, Message)>) {
+        let mut go = Vec::new();
+        for send in sends.drain(..) {
+            let fragment = match &send.1 {
+                Message::Data(data) if data.framing == Framing::Fragment => {
+                    Fragment::read(data.seq, &data.payload)
+                }
+                _ => None,
+            };
+            match fragment {
+                None => go.push(send),
+                Some(fragment) => {
+                    self.fragments.push(send);
+                    if fragment.index + 1 == fragment.packets {
+                        go.append(&mut self.fragments);
+                    }
+                }
+            }
+        }
+        *sends = go;
+    }
+
     fn tamper_with_delivery(&mut self, node: NodeId, event: &mut Event) {
-        let Event::Delivered { sender, incarnation, payload, how, is_late, .. } = event else {
+        let Event::Delivered { sender, incarnation, packets, payload, how, is_late, .. } = event
+        else {
             return;
         };
         let is_recovered = matches!(how, How::Recovered { .. });
@@ -169,6 +212,12 @@ impl Sabotage {
                 }
             }
             Bug::HideLate => *is_late = false,
+            Bug::HideLateMessages if *packets > 1 => *is_late = false,
+            Bug::MixParts if *packets > 1 => {
+                let half = payload.len() / 2;
+                let parts = [payload.slice(half..payload.len()), payload.slice(0..half)];
+                *payload = Payload::concat(&parts);
+            }
             Bug::FlagAllLate => *is_late = true,
             _ => {}
         }
@@ -182,6 +231,20 @@ impl Sabotage {
                 events.extend(again.cloned());
             }
             Bug::DropLosses => events.retain(|event| !matches!(event, Event::Lost { .. })),
+            Bug::DropMessageLosses => {
+                events.retain(|event| !matches!(event, Event::Lost { came: 1.., .. }));
+            }
+            Bug::LoseMessageTwice => {
+                let again =
+                    events.iter().find(|event| matches!(event, Event::Lost { came: 1.., .. }));
+                events.extend(again.cloned());
+            }
+            Bug::TellPart => events.iter_mut().for_each(|event| {
+                if let Event::Lost { first, end, came: came @ 1.., .. } = event {
+                    (*end, *came) = (*first + 1, 0);
+                }
+            }),
+            Bug::TellFragments | Bug::TellForeign => events.append(&mut self.kept),
             Bug::DropFirst => {
                 events.retain(|event| !matches!(event, Event::Delivered { seq: 0, .. }));
             }
@@ -192,7 +255,7 @@ impl Sabotage {
             }),
             Bug::TellAfterLost => {
                 for event in events.iter() {
-                    if let &Event::Lost { group, sender, incarnation, first, end } = event {
+                    if let &Event::Lost { group, sender, incarnation, first, end, .. } = event {
                         let lost = (first..end).map(|seq| (group, sender, incarnation, seq));
                         self.lost.extend(lost);
                     }
@@ -231,14 +294,31 @@ impl Tamper<Slingshot> for Sabotage {
         let is_again = match self.bug {
             Bug::TellAfterLost => self.lost.contains(&name),
             Bug::SkipDedup => !self.came.insert(name),
+            Bug::TellFragments => data.framing == Framing::Fragment,
             _ => false,
         };
+        if self.bug == Bug::TellForeign
+            && self.heard.insert((data.group, from, data.incarnation))
+            && data.framing == Framing::Fragment
+            && let Some(fragment) = Fragment::read(data.seq, &data.payload)
+            && (fragment.index > 0 && data.seq >= 16)
+        {
+            self.kept.push(Event::Lost {
+                group: data.group,
+                sender: from,
+                incarnation: data.incarnation,
+                first: fragment.first_seq(data.seq),
+                end: fragment.end(data.seq),
+                came: 1,
+            });
+        }
         if is_again {
             self.kept.push(Event::Delivered {
                 group: data.group,
                 sender: from,
                 incarnation: data.incarnation,
                 seq: data.seq,
+                packets: 1,
                 payload: data.payload.clone(),
                 how: How::Direct,
                 is_late: self.bug == Bug::TellAfterLost,
@@ -258,6 +338,9 @@ impl Tamper<Slingshot> for Sabotage {
         if self.bug == Bug::SendTwice {
             let again = outbox.group_sends.clone();
             outbox.group_sends.extend(again);
+        }
+        if self.bug == Bug::Burst {
+            self.hold_fragments(&mut outbox.group_sends);
         }
         let fires_again = self.bug == Bug::RearmForEver
             && (outbox.timers.iter().any(|&(_, timer)| timer == Timer::Gap) || self.is_rearmed);
@@ -313,6 +396,14 @@ fn every_planted_bug_is_caught_by_the_rule_it_was_planted_for() {
         (Bug::NeverFlush, Rule::Memory),
         (Bug::ParkMore, Rule::Memory),
         (Bug::RearmForEver, Rule::Quiescence),
+        (Bug::TellFragments, Rule::Integrity),
+        (Bug::MixParts, Rule::Integrity),
+        (Bug::TellPart, Rule::Accounting),
+        (Bug::DropMessageLosses, Rule::Accounting),
+        (Bug::LoseMessageTwice, Rule::Accounting),
+        (Bug::HideLateMessages, Rule::Time),
+        (Bug::TellForeign, Rule::Accounting),
+        (Bug::Burst, Rule::Pace),
     ];
     seeds::catch_all(planted, verdict);
 }

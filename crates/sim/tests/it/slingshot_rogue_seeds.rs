@@ -164,7 +164,11 @@ struct Recorder {
 impl<P: Member> Observer<P> for Recorder {
     fn on_event(&mut self, _: Instant, node: NodeId, event: &Event, reply: &mut Reply<P>) {
         if !matches!(event, Event::Sent { .. } | Event::Rejected { .. }) {
-            reply.command(Duration::ZERO, node, Command::Consumed { events: 1 });
+            let events = match event {
+                Event::Delivered { packets, .. } => *packets as usize,
+                _ => 1,
+            };
+            reply.command(Duration::ZERO, node, Command::Consumed { events });
         }
         if !self.honest.contains(&node) {
             return;

@@ -9,6 +9,7 @@ use paceline_proto::slingshot::{
 
 use super::super::report::{Report, Violation};
 use super::life::{Delivery, Life};
+use super::messages::Messages;
 use super::packets::Packets;
 use super::repairs::{Cause, check_sum};
 use super::{Broken, Member, Rule};
@@ -38,6 +39,7 @@ pub struct SlingshotLedger {
     /// Of each node, since its last command.
     rates: Vec<Rate>,
     packets: Packets,
+    messages: Messages,
     lives: Vec<Life>,
     /// Nodes that stood still until then: what they owe could not be done sooner.
     stood_until: Vec<Instant>,
@@ -58,6 +60,7 @@ impl SlingshotLedger {
         SlingshotLedger {
             rates: vec![config.rate(); nodes],
             packets,
+            messages: Messages::default(),
             lives: (0..nodes).map(|_| Life::default()).collect(),
             stood_until: vec![Instant::ZERO; nodes],
             rogues: rogues.into_iter().collect(),
@@ -93,7 +96,7 @@ impl SlingshotLedger {
                 continue;
             }
             self.check_member_quiescent(at, node, sim.node(node).slingshot());
-            let (of_node, example) = self.lives[node.index()].holes();
+            let (of_node, example) = self.lives[node.index()].holes(&self.messages);
             holes += of_node;
             if let Some(example) = example.filter(|_| self.config.unread_max().is_none()) {
                 let what = format!("never reported {example} and {} more", of_node - 1);
@@ -110,8 +113,14 @@ impl SlingshotLedger {
 
     fn check_member_quiescent(&mut self, at: Instant, node: NodeId, member: &Slingshot) {
         let has_overrun = self.config.unread_max().is_some();
-        if let Err(broken) = self.lives[node.index()].check_due(Instant::MAX, has_overrun) {
+        let life = &mut self.lives[node.index()];
+        if let Err(broken) = life.check_due(Instant::MAX, has_overrun, &self.messages) {
             self.fail(at, node, broken);
+        }
+        let (incomplete, queued) = (member.incomplete_bytes(), member.queued().0);
+        if incomplete > 0 || queued > 0 {
+            let what = format!("keeps {incomplete} bytes of messages, and {queued} to send");
+            self.fail(at, node, (Rule::Memory, what));
         }
         let missing = member.packets_missing();
         if missing > 0 {
@@ -167,7 +176,14 @@ impl SlingshotLedger {
                 life.hear(source, data.seq, true);
                 if life.receive(at, packet) {
                     life.fires.receive(self.bins_per_packet);
-                    life.expect(at + self.config.lost_after(), source, data.seq);
+                    let by = at + self.config.lost_after();
+                    match self.messages.of(source, data.seq) {
+                        Some((first, _)) => {
+                            life.receive_part(source, first, data.seq);
+                            life.expect(by, source, first);
+                        }
+                        None => life.expect(by, source, data.seq),
+                    }
                 }
             }
             Message::Repair(repair) => {
@@ -238,13 +254,27 @@ impl SlingshotLedger {
     fn check_event(&mut self, at: Instant, node: NodeId, event: &Event) -> Result<(), Broken> {
         let life = &mut self.lives[node.index()];
         match event {
-            Event::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
-                life.unread += 1;
+            Event::Delivered {
+                group,
+                sender,
+                incarnation,
+                seq,
+                packets,
+                payload,
+                how,
+                is_late,
+            } => {
+                life.unread += *packets as usize;
                 let (source, seq) = ((*group, *sender, *incarnation), *seq);
                 let sent = self.packets.sent(source, seq);
                 let packet = sent.filter(|_| *sender != node);
-                let packet = packet.filter(|&sent| self.packets.payload(sent) == Some(payload));
-                let Some(packet) = packet else {
+                let is_sent = |&sent: &u32| match self.messages.of(source, seq) {
+                    None => *packets == 1 && self.packets.payload(sent) == Some(payload),
+                    Some(_) => {
+                        self.messages.whole(source, seq) == Some(((*packets).into(), payload))
+                    }
+                };
+                let Some(packet) = packet.filter(is_sent) else {
                     let what = format!(
                         "delivered {group}/{sender}.{seq}, which differs from what \
                         was sent"
@@ -259,16 +289,24 @@ impl SlingshotLedger {
                 } += 1;
                 totals.late += u64::from(*is_late);
                 let (how, is_late) = (*how, *is_late);
-                let delivery = Delivery { at, source, seq, packet, how, is_late };
-                life.deliver(&delivery, &self.config)
+                let end = seq + u64::from(*packets);
+                let of_message = (seq + 1..end).map(|seq| self.packets.sent(source, seq));
+                let of_message = std::iter::once(Some(packet)).chain(of_message);
+                let packets = of_message.collect::<Option<Vec<u32>>>().unwrap_or_default();
+                let delivery = Delivery { at, source, seq, end, packets, how, is_late };
+                life.deliver(&delivery, &self.config, &self.messages)
             }
-            Event::Lost { group, sender, incarnation, first, end } => {
+            Event::Lost { group, sender, incarnation, first, end, came } => {
                 life.unread += 1;
                 self.totals.lost += end - first;
                 let source = (*group, *sender, *incarnation);
+                if self.config.unread_max().is_none() {
+                    life.check_lost_messages(source, *first..*end, *came, &self.messages)?;
+                }
                 let order = self.config.order();
-                (*first..*end)
-                    .try_for_each(|seq| life.check_loss(source, seq, order, &self.packets))
+                (*first..*end).try_for_each(|seq| {
+                    life.check_loss(source, seq, order, &self.packets, &self.messages)
+                })
             }
             Event::Overrun { .. } => {
                 life.unread += 1;
@@ -290,6 +328,8 @@ impl SlingshotLedger {
             Code::Rlc { window } => window,
         };
         let unread = self.lives[node.index()].unread;
+        // A message counts as often as it has packets, and is delivered if there is room for one.
+        let longest = config.window_packets() / 2;
         for (what, value, most) in [
             ("packets held", held_packets, held_max),
             ("bytes held", held_bytes, bytes_max),
@@ -300,7 +340,8 @@ impl SlingshotLedger {
             ("bytes parked", parked_bytes, parked_max.2),
             ("packets unverified", member.packets_unverified(), 64),
             ("packets binned", member.packets_binned(), bins * binned_max),
-            ("unread", unread, config.unread_max().unwrap_or(usize::MAX)),
+            ("unread", unread, config.unread_max().map_or(usize::MAX, |most| most + longest)),
+            ("bytes of messages", member.incomplete_bytes(), bytes_max),
         ] {
             if value > most {
                 return Err((Rule::Memory, format!("{value} {what}, at most {most}")));
@@ -328,6 +369,9 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         match input {
             Input::Message { from, message } => self.receive(at, node, *from, message),
             Input::View(view) => self.packets.note_view(view as &Arc<View>),
+            Input::Command(Command::Multicast { group, payload, .. }) => {
+                self.messages.ask(*group, node, payload);
+            }
             Input::Command(Command::SetRate(rate)) if rate.r <= self.config.names_max() => {
                 // Packets in a bin keep the `c` that was in force when they arrived.
                 let known = &mut self.rates[node.index()];
@@ -367,6 +411,12 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         let Message::Data(data) = message else { return };
         let before = self.packets.sent((data.group, from, data.incarnation), data.seq);
         let packet = self.packets.send(from, data);
+        let per_second = self.config.message_bytes_per_second();
+        let sound = self.messages.send(from, data);
+        let sound = sound.and_then(|()| self.messages.check_pace(at, from, data, per_second));
+        if let Err(broken) = sound {
+            self.fail(at, from, broken);
+        }
         self.lives[from.index()].solvable.learn(packet);
         if before.is_some() {
             let what = format!("sent {}/{from}.{} a second time", data.group, data.seq);
@@ -380,7 +430,7 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         let mut checked = self.check_bounds(at, node, protocol.slingshot());
         if checked.is_ok() && at > self.stood_until[place] {
             let has_overrun = self.config.unread_max().is_some();
-            checked = self.lives[place].check_due(at, has_overrun);
+            checked = self.lives[place].check_due(at, has_overrun, &self.messages);
         }
         if let Err(broken) = checked {
             self.fail(at, node, broken);
@@ -394,6 +444,7 @@ impl<P: Member> Observer<P> for SlingshotLedger {
         match fault {
             Fault::Crash(node) => {
                 self.lives[node.index()] = Life::default();
+                self.messages.restart(*node);
                 self.rates[node.index()] = self.config.rate();
             }
             Fault::Pause(node, time) => {

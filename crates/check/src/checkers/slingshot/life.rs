@@ -1,10 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use paceline_proto::core::{GroupId, Instant, NodeId};
 use paceline_proto::slingshot::{Config, How, Order};
 
+use super::messages::Messages;
 use super::packets::{Packets, Source};
 use super::repairs::{Fires, Solvable};
 use super::{Broken, Rule};
@@ -71,7 +73,10 @@ pub(super) struct Delivery {
     pub(super) at: Instant,
     pub(super) source: Source,
     pub(super) seq: u64,
-    pub(super) packet: u32,
+    /// The number after that of its last packet.
+    pub(super) end: u64,
+    /// Its packets.
+    pub(super) packets: Vec<u32>,
     pub(super) how: How,
     pub(super) is_late: bool,
 }
@@ -89,6 +94,8 @@ pub(super) struct Life {
     /// What came from its sender, and when.
     direct: BTreeMap<u32, Instant>,
     supplied: BTreeSet<u32>,
+    /// Messages of several packets of which some came from the sender before they were reported.
+    parts: BTreeSet<(Source, u64)>,
     pub(super) solvable: Solvable,
     pub(super) fires: Fires,
     /// Packets that must be reported by a time.
@@ -122,6 +129,7 @@ impl Life {
         for source in gone {
             if source.0 == group && !self.are_together(group, node, source.1) {
                 self.heard.remove(&source);
+                self.parts.retain(|&(of, _)| of != source);
                 if let Some(reports) = self.reports.get_mut(&source) {
                     reports.leave();
                 }
@@ -158,6 +166,15 @@ impl Life {
         is_first
     }
 
+    /// A packet of a message came from its sender for the first time.
+    pub(super) fn receive_part(&mut self, source: Source, first: u64, seq: u64) {
+        let is_told = |seq| self.outcome(source, seq).is_some();
+        let begins = self.heard.get(&source).is_some_and(|&(begin, _)| first >= begin);
+        if begins && !is_told(first) && !is_told(seq) {
+            self.parts.insert((source, first));
+        }
+    }
+
     /// A packet came from a member that was asked.
     pub(super) fn supply(&mut self, packet: u32) {
         self.solvable.learn(packet);
@@ -180,48 +197,73 @@ impl Life {
         }
     }
 
-    fn is_told(&self, source: Source, seq: u64) -> bool {
-        self.reports.get(&source).is_some_and(|reports| reports.outcomes.contains_key(&seq))
+    fn outcome(&self, source: Source, seq: u64) -> Option<Outcome> {
+        self.reports.get(&source)?.outcomes.get(&seq).copied()
+    }
+
+    /// True if the packet, or the message that it is of, was reported, or needs no report since the
+    /// message began before its sender was heard.
+    fn is_told(&self, source: Source, seq: u64, messages: &Messages) -> bool {
+        let first = messages.of(source, seq).map_or(seq, |(first, _)| first);
+        let begin = self.heard.get(&source).map_or(0, |&(begin, _)| begin);
+        let is_reported = |seq| self.outcome(source, seq).is_some();
+        is_reported(seq) || first != seq && (first < begin || is_reported(first))
     }
 
     /// Checks a delivery to the application.
-    pub(super) fn deliver(&mut self, delivery: &Delivery, config: &Config) -> Result<(), Broken> {
-        let &Delivery { at, source, seq, packet, how, .. } = delivery;
+    pub(super) fn deliver(
+        &mut self,
+        delivery: &Delivery,
+        config: &Config,
+        messages: &Messages,
+    ) -> Result<(), Broken> {
+        let &Delivery { at, source, seq, end, ref packets, how, .. } = delivery;
         let name = format!("{}/{}.{seq}", source.0, source.1);
-        let came = match how {
-            How::Direct => self.direct.contains_key(&packet),
-            How::Recovered { .. } => self.solvable.recover(packet),
-            How::Pulled { .. } => self.supplied.contains(&packet),
+        let came = match packets[..] {
+            [packet] => match how {
+                How::Direct => self.direct.contains_key(&packet),
+                How::Recovered { .. } => self.solvable.recover(packet),
+                How::Pulled { .. } => self.supplied.contains(&packet),
+            },
+            _ => packets.iter().all(|packet| {
+                self.direct.contains_key(packet)
+                    || how != How::Direct
+                        && (self.supplied.contains(packet) || self.solvable.recover(*packet))
+            }),
         };
         let reports = self.reports.entry(source).or_default();
-        match reports.note(seq, Outcome::Delivered) {
-            Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
-            Some(Outcome::Lost) => {
-                return Err((Rule::Time, format!("told {name} after it was told lost")));
+        for seq in seq..end {
+            match reports.note(seq, Outcome::Delivered) {
+                Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
+                Some(Outcome::Lost) => {
+                    return Err((Rule::Time, format!("told {name} after it was told lost")));
+                }
+                None => {}
             }
-            None => {}
         }
         if !came {
             return Err((Rule::Repair, format!("told {name}, which did not come so: {how:?}")));
         }
-        self.solvable.learn(packet);
+        packets.iter().for_each(|&packet| self.solvable.learn(packet));
         // After an absence the member knows the life that a repair's packets are of: the first that
         // is computed may be where they begin again.
         self.heard.entry(source).or_insert((begin_of(seq), true));
         self.check_time(delivery, &name, config)?;
-        self.check_order(source, seq, seq + 1, config.order())?;
+        self.check_order(source, seq, end, config.order(), messages)?;
         if how == How::Direct && config.order() == Order::Unordered {
-            self.note_direct(at, source, seq, config.lost_after());
+            self.note_direct(at, source, end - 1, config.lost_after());
         }
         Ok(())
     }
 
     fn check_time(&self, delivery: &Delivery, name: &str, config: &Config) -> Result<(), Broken> {
-        let &Delivery { at, source, seq, how, is_late, .. } = delivery;
+        let &Delivery { at, source, seq, end, how, is_late, .. } = delivery;
         let deadline = config.deadline();
         let signs = self.signs.get(&(source.0, source.1));
         let known = signs.and_then(|signs| signs.of(seq)).unwrap_or(at);
-        let claimed = self.claims.get(&(source.0, source.1, seq));
+        let is_message = end > seq + 1;
+        // The time of a message counts from the first sign of it here, whatever others claim.
+        let claimed = self.claims.get(&(source.0, source.1, seq)).filter(|_| !is_message);
         let since = claimed.map_or(known, |&claimed| claimed.min(known));
         let longest = at.since(since);
         if let How::Recovered { after } | How::Pulled { after } = how
@@ -232,6 +274,13 @@ impl Life {
         }
         if is_late && longest <= deadline {
             return Err((Rule::Time, format!("flagged {name} late after {longest:?}")));
+        }
+        let first_came = self.first_came(delivery);
+        if let Some(first_came) = first_came.filter(|_| !is_late && is_message)
+            && at.since(first_came) > deadline
+        {
+            let what = format!("told {name} after {:?}, not flagged late", at.since(first_came));
+            return Err((Rule::Time, what));
         }
         let certain = self.reports.get(&source).and_then(|reports| reports.direct.of(seq));
         if let Some(since) = certain.filter(|_| !is_late)
@@ -244,18 +293,26 @@ impl Life {
         Ok(())
     }
 
+    /// When the first of the packets of a delivery came from its sender.
+    fn first_came(&self, delivery: &Delivery) -> Option<Instant> {
+        delivery.packets.iter().filter_map(|packet| self.direct.get(packet)).min().copied()
+    }
+
     fn check_order(
         &mut self,
         source: Source,
         first: u64,
         end: u64,
         order: Order,
+        messages: &Messages,
     ) -> Result<(), Broken> {
         let overruns = self.overruns;
         let reports = self.reports.entry(source).or_default();
-        if let Some((next, overruns_then)) = reports.next.replace((end, overruns))
+        let before = reports.next.replace((end, overruns));
+        let is_told = |seq| self.is_told(source, seq, messages);
+        if let Some((next, overruns_then)) = before
             && order == Order::Fifo
-            && (first < next || (first > next && overruns == overruns_then))
+            && (first < next || (overruns == overruns_then && !(next..first).all(is_told)))
         {
             let what = format!("told {}/{}.{first}, not {next}", source.0, source.1);
             return Err((Rule::Accounting, what));
@@ -280,9 +337,11 @@ impl Life {
         seq: u64,
         order: Order,
         packets: &Packets,
+        messages: &Messages,
     ) -> Result<(), Broken> {
         let name = format!("{}/{}.{seq}", source.0, source.1);
-        if packets.sent(source, seq).is_none() {
+        // Of a message that its sender did not finish, all packets are lost.
+        if packets.sent(source, seq).is_none() && messages.of(source, seq).is_none() {
             return Err((Rule::Accounting, format!("reported {name} lost, which was never sent")));
         }
         let reports = self.reports.entry(source).or_default();
@@ -295,17 +354,54 @@ impl Life {
                 ),
             ));
         }
-        self.check_order(source, seq, seq + 1, order)
+        self.check_order(source, seq, seq + 1, order, messages)
+    }
+
+    /// Checks a report of losses against the messages of several packets: one of which packets came
+    /// is reported by itself, and whole.
+    pub(super) fn check_lost_messages(
+        &mut self,
+        source: Source,
+        lost: Range<u64>,
+        came: u32,
+        messages: &Messages,
+    ) -> Result<(), Broken> {
+        let name = format!("{}/{}.{}", source.0, source.1, lost.start);
+        let begin = self.heard.get(&source).map_or(0, |&(begin, _)| begin);
+        let among = messages.among(source, lost.start, lost.end);
+        let (of, end) = among.first().copied().unwrap_or((u64::MAX, 0));
+        if came > 0 && (of != lost.start || lost.end > end || u64::from(came) >= end - of) {
+            let what =
+                format!("reported {came} packets of a message from {name} on, which is none");
+            return Err((Rule::Accounting, what));
+        }
+        for (first, _) in among {
+            let is_told = self.outcome(source, first).is_some();
+            if came == 0 && !is_told && self.parts.contains(&(source, first)) {
+                let what = format!("reported {name} lost, and not the message from {first} on");
+                return Err((Rule::Accounting, what));
+            }
+            if came > 0 && first < begin {
+                let what = format!("reported {name} lost, which began before its sender was heard");
+                return Err((Rule::Accounting, what));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that every packet due by now was reported. `has_overrun`: some may be dropped.
-    pub(super) fn check_due(&mut self, now: Instant, has_overrun: bool) -> Result<(), Broken> {
+    pub(super) fn check_due(
+        &mut self,
+        now: Instant,
+        has_overrun: bool,
+        messages: &Messages,
+    ) -> Result<(), Broken> {
         while let Some(&(by, source, seq)) = self.due.front() {
             if by >= now {
                 break;
             }
             self.due.pop_front();
-            if !has_overrun && !self.is_told(source, seq) {
+            if !has_overrun && !self.is_told(source, seq, messages) {
                 let what = format!("{}/{}.{seq} neither delivered nor lost", source.0, source.1);
                 return Err((Rule::Accounting, what));
             }
@@ -315,7 +411,7 @@ impl Life {
 
     /// The number of packets without a report between the first and the last reported packet of
     /// each sender, and the name of one.
-    pub(super) fn holes(&self) -> (u64, Option<String>) {
+    pub(super) fn holes(&self, messages: &Messages) -> (u64, Option<String>) {
         let (mut holes, mut example) = (0, None);
         for (&source, reports) in &self.reports {
             let last = reports.outcomes.last_key_value().map_or(0, |(&last, _)| last);
@@ -323,7 +419,7 @@ impl Life {
                 reports.absences.iter().any(|&(from, until)| (from..until).contains(&seq))
             };
             let of_all = (first_of(reports)..last).filter(|&seq| !is_absent(seq));
-            for seq in of_all.filter(|&seq| !self.is_told(source, seq)) {
+            for seq in of_all.filter(|&seq| !self.is_told(source, seq, messages)) {
                 holes += 1;
                 example.get_or_insert_with(|| format!("{}/{}.{seq}", source.0, source.1));
             }

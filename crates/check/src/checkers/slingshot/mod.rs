@@ -3,6 +3,7 @@
 
 mod ledger;
 mod life;
+mod messages;
 mod packets;
 mod repairs;
 
@@ -38,6 +39,9 @@ rules! {
         Memory => "S7 memory",
         /// S8: the share that is recovered is what the closed form says.
         Share => "S8 share",
+        /// S9: the packets of a message of several leave at the configured rate, and 2 ms' worth of
+        /// them at once at most.
+        Pace => "S9 pace",
         /// G6: once faults are over nothing is left to do.
         Quiescence => "G6 quiescence",
     }

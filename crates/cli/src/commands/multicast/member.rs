@@ -1,5 +1,6 @@
 //! Shared code of `send` and `recv`: a member, and the report of its deliveries.
 
+use std::path::Path;
 use std::time::Duration;
 
 use paceline::multicast::{Event, Events, How, Packet};
@@ -64,10 +65,12 @@ impl Args {
             MulticastUse::FellBack { reason } => format!("a copy to each member: {reason}"),
         };
         ui.note(&format!(
-            "{} listens on {}; {way}; packets of up to {} bytes; {} KiB receive buffer",
+            "{} listens on {}; {way}; messages of up to {} bytes, packets of up to {}; {} KiB receive \
+             buffer",
             multicast.id(),
             multicast.local_addr(),
-            multicast.payload_bytes_max(),
+            multicast.message_bytes_max(),
+            multicast.packet_bytes_max(),
             granted >> 10
         ));
         Ok((multicast, events))
@@ -109,8 +112,8 @@ impl Tally {
         }
     }
 
-    /// Packets that came.
-    pub fn packets(&self) -> u64 {
+    /// Messages that came.
+    pub fn messages(&self) -> u64 {
         self.direct + self.recovered + self.pulled
     }
 
@@ -118,9 +121,9 @@ impl Tally {
     pub fn describe(&self) -> String {
         let mean = self.took.as_secs_f64() * 1e3 / self.recovered.max(1) as f64;
         format!(
-            "{} packets received: {} from their senders, {} by repairs ({mean:.2} ms on average), \
-             {} on request; {} late, {} lost, {} not read in time",
-            self.packets(),
+            "{} messages received: {} from their senders, {} by repairs ({mean:.2} ms on average), \
+             {} on request; {} late, {} packets lost, {} not read in time",
+            self.messages(),
             self.direct,
             self.recovered,
             self.pulled,
@@ -135,13 +138,21 @@ impl Tally {
 struct Line<'a> {
     sender: u64,
     seq: u64,
+    #[serde(skip_serializing_if = "is_one")]
+    packets: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a Path>,
     how: &'static str,
     after_ms: f64,
     late: bool,
+}
+
+fn is_one(packets: &u32) -> bool {
+    *packets == 1
 }
 
 #[derive(Serialize)]
@@ -149,12 +160,22 @@ struct LostLine {
     sender: u64,
     lost_from: u64,
     lost_to: u64,
+    /// Of these, how many came: of a message of several packets.
+    #[serde(skip_serializing_if = "is_none_of_it")]
+    came: u32,
 }
 
-/// Prints a packet.
-pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
+fn is_none_of_it(came: &u32) -> bool {
+    *came == 0
+}
+
+/// Prints a message, or the file that it was written to.
+pub fn print(packet: &Packet, file: Option<&Path>, ui: &Ui) -> Result<(), CliError> {
     let bytes = &packet.payload[..];
-    let (text, text_base64) = text_or_base64(bytes);
+    let (text, text_base64) = match file {
+        Some(_) => (None, None),
+        None => text_or_base64(bytes),
+    };
     let (how, after) = match packet.how {
         How::Direct => ("direct", Duration::ZERO),
         How::Recovered { after } => ("recovered", after),
@@ -162,15 +183,20 @@ pub fn print(packet: &Packet, ui: &Ui) -> Result<(), CliError> {
     };
     let (sender, seq, late) = (packet.sender.0, packet.seq, packet.is_late);
     let after_ms = after.as_secs_f64() * 1e3;
-    let line = Line { sender, seq, text, text_base64, how, after_ms, late };
-    ui.line_of_bytes(&line, || [format!("{sender}: ").as_bytes(), bytes].concat())
+    let packets = packet.packets;
+    let line = Line { sender, seq, packets, text, text_base64, file, how, after_ms, late };
+    ui.line_of_bytes(&line, || match file {
+        Some(file) => format!("{sender}: {} bytes in {}", bytes.len(), file.display()).into_bytes(),
+        None => [format!("{sender}: ").as_bytes(), bytes].concat(),
+    })
 }
 
 /// Says what happened that is not a packet.
 pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
     match event {
-        Event::Lost { sender, first, end, .. } => {
-            ui.record(&LostLine { sender: sender.0, lost_from: *first, lost_to: *end })?;
+        Event::Lost { sender, first, end, came, .. } => {
+            let (lost_from, lost_to, came) = (*first, *end, *came);
+            ui.record(&LostLine { sender: sender.0, lost_from, lost_to, came })?;
         }
         Event::View(view) => ui.record(&ViewLine::new(view))?,
         _ => {}
@@ -187,6 +213,12 @@ pub fn tell(event: &Event, ui: &Ui) -> Result<(), CliError> {
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Packet(_) => return None,
+        Event::Lost { sender, first, end, came: came @ 1.., .. } => {
+            format!(
+                "lost: a message of {sender}, packets {first} to {}, of which {came} came",
+                end - 1
+            )
+        }
         Event::Lost { sender, first, end, .. } => {
             format!("lost: packets {first} to {} of {sender}", end - 1)
         }

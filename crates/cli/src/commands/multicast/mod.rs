@@ -1,4 +1,4 @@
-//! `paceline multicast`: packets that arrive in time or not at all, from the shell.
+//! `paceline multicast`: messages that arrive in time or not at all, from the shell.
 
 mod member;
 mod recv;
@@ -12,10 +12,10 @@ use super::Outcome;
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Send packets to a group with a deadline, and receive them
+/// Send messages to a group with a deadline, and receive them
 ///
-/// A packet is sent once; receivers repair each other's losses within milliseconds. Packets that
-/// are not repaired in time are reported lost.
+/// A message is sent once, in as many packets as it needs; receivers repair each other's losses
+/// within milliseconds. Messages that are not repaired in time are reported lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples, one in each terminal:
   paceline multicast recv --bootstrap --bind 127.0.0.1:7001 --id 1

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use paceline::multicast::tuner::{self, Choice, Conditions, Target, Unreachable, choose};
+use paceline::multicast::tuner::{self, Choice, Conditions, Messages, Target, Unreachable, choose};
 use paceline::multicast::{Code, Config, Order, Pull, PullFrom, Rate};
 use paceline_lab::scenario::units::{parse_duration, parse_frequency, parse_probability};
 use serde::Serialize;
@@ -68,6 +68,24 @@ impl Wanted {
         Ok(Some(Target::new(share, within, self.overhead.unwrap_or(0.3))))
     }
 
+    /// Messages of this length, of packets of `expect_bytes`, of which the share of the target
+    /// shall be whole in its time.
+    pub fn messages(&self, bytes: usize, target: &Target) -> Result<Messages, CliError> {
+        let packets = bytes.div_ceil(self.expect_bytes.max(1)).max(1);
+        let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+        let messages = Messages { packets, share: target.share, within: target.within };
+        let conditions = self.conditions();
+        let takes = messages.takes(&conditions);
+        if takes >= target.within {
+            return Err(CliError::Input(format!(
+                "--within {:?}: the {packets} packets of a message take {takes:.0?} at \
+                 --expect-rate",
+                target.within
+            )));
+        }
+        Ok(messages)
+    }
+
     /// The expected conditions of the group.
     pub fn conditions(&self) -> Conditions {
         Conditions {
@@ -76,10 +94,11 @@ impl Wanted {
         }
     }
 
-    /// What the tuner takes for a target, and whether that meets it.
+    /// What the tuner takes for a target, for packets or for messages, and whether that meets it.
     pub fn choice(
         &self,
         target: &Target,
+        messages: Option<&Messages>,
         code: Option<CodeName>,
     ) -> Result<(Choice, Result<(), Unreachable>), CliError> {
         let linear = tuner::Code::Linear { window: WINDOW };
@@ -88,7 +107,10 @@ impl Wanted {
             Some(CodeName::Xor) => vec![tuner::Code::Xor],
             Some(CodeName::Rlc) => vec![linear],
         };
-        match choose(target, &self.conditions(), &codes) {
+        let conditions = self.conditions();
+        let of_messages =
+            messages.and_then(|all| all.choose(&conditions, target.overhead_max, &codes));
+        match of_messages.unwrap_or_else(|| choose(target, &conditions, &codes)) {
             Ok(choice) => Ok((choice, Ok(()))),
             Err(Unreachable::InTime { best }) => Ok((best, Err(Unreachable::InTime { best }))),
             Err(error) => Err(CliError::Input(format!("--overhead: {error}"))),
@@ -193,7 +215,7 @@ impl Repairs {
         let mut rate = self.rate_of_fire.unwrap_or(Rate { r: 8, c: 3 });
         let mut code = self.code.unwrap_or(CodeName::Xor);
         if let Some(target) = &target {
-            let (choice, met) = self.wanted.choice(target, self.code)?;
+            let (choice, met) = self.wanted.choice(target, None, self.code)?;
             rate = Rate { r: choice.setting.r.into(), c: choice.setting.c.into() };
             code = choice.setting.code.into();
             ui.note(&describe(&choice, target));

@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use paceline::multicast::{Event, Events};
@@ -15,14 +16,16 @@ use crate::commands::member::{LINES_AHEAD, read_lines, runtime, stop_asked};
 use crate::error::CliError;
 use crate::ui::Ui;
 
-/// Send lines of standard input to a group, each as a packet
+/// Send lines of standard input or files to a group, each as a message
 ///
-/// With --rate the command generates packets instead. After the last packet the member stays for a
-/// second, so that others can request missing packets, and leaves.
+/// A message of up to 1 MiB is delivered whole or reported lost; see --datagram for the size of its
+/// packets. With --rate the command generates messages instead. After the last message the member
+/// stays for a second, so that others can request missing packets, and leaves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   date | paceline multicast send --peer 127.0.0.1:7001
+  paceline multicast send --peer 127.0.0.1:7001 --file image.jpeg
   paceline multicast send --peer 127.0.0.1:7001 --rate 1000/s --size 1KB --count 60000")]
 pub struct Args {
     #[command(flatten)]
@@ -32,22 +35,26 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "2")]
     members: usize,
 
-    /// Generate this many packets a second
+    /// Send this file as a message, instead of lines; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    file: Vec<PathBuf>,
+
+    /// Generate this many messages a second
     #[arg(long, value_name = "RATE", value_parser = parse_frequency)]
     rate: Option<f64>,
 
-    /// Bytes of a packet that is made [default: as its number needs]
+    /// Bytes of a message that is made [default: as its number needs]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     size: Option<u64>,
 
-    /// Stop after this many packets
+    /// Stop after this many messages
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
 
 /// How long the member stays for others to ask it.
 const LINGER: Duration = Duration::from_secs(1);
-/// Interval at which a packet is offered again to a group that this node rejoins.
+/// Interval at which a message is offered again to a group that this node rejoins.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 #[derive(Serialize)]
@@ -60,33 +67,44 @@ struct Document {
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     if args.rate.is_some_and(|rate| rate <= 0.0) {
         return Err(CliError::Input(
-            "--rate 0 sends no packets: expected a rate above 0".to_owned(),
+            "--rate 0 sends no messages: expected a rate above 0".to_owned(),
         ));
     }
+    let files = args.file.iter().map(read_file).collect::<Result<Vec<_>, CliError>>()?;
     let runtime = runtime()?;
     let (multicast, events) = args.member.start(&runtime, ui)?;
-    let document = runtime.block_on(exchange(&args, multicast, events, ui))?;
-    ui.note(&format!("{} packets sent; {}", document.sent, document.received.describe()));
+    let document = runtime.block_on(exchange(&args, files, multicast, events, ui))?;
+    ui.note(&format!("{} messages sent; {}", document.sent, document.received.describe()));
     ui.record(&document)?;
     Ok(Outcome::Done)
 }
 
 async fn exchange(
     args: &Args,
+    files: Vec<Vec<u8>>,
     multicast: Multicast,
     mut events: Events,
     ui: &Ui,
 ) -> Result<Document, CliError> {
-    let (packets, input) = mpsc::channel(LINES_AHEAD);
+    let (messages, input) = mpsc::channel(LINES_AHEAD);
     match args.rate {
         Some(rate) => {
-            tokio::spawn(make(packets, rate, args.size.unwrap_or(0) as usize));
+            tokio::spawn(make(messages, rate, args.size.unwrap_or(0) as usize));
         }
-        None => read_lines(packets),
+        None if !files.is_empty() => {
+            tokio::spawn(async move {
+                for file in files {
+                    if messages.send(file).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        None => read_lines(messages),
     }
     let sent = Cell::new(0);
     // A future of its own: what it waits for holds up neither the events nor the end.
-    let sending = send_packets(&multicast, input, args.count, &sent);
+    let sending = send_messages(&multicast, input, args.count, &sent);
     tokio::pin!(sending);
     let (mut received, mut is_complete, mut is_over) = (Tally::default(), false, false);
     tokio::pin! { let stop = stop_asked(); }
@@ -114,17 +132,23 @@ async fn exchange(
     Ok(Document { sent: sent.get(), received })
 }
 
-/// Sends what comes, at most `count` packets, and counts it.
-async fn send_packets(
+/// The bytes of a file.
+fn read_file(path: &PathBuf) -> Result<Vec<u8>, CliError> {
+    std::fs::read(path)
+        .map_err(|error| CliError::Input(format!("--file {}: {error}", path.display())))
+}
+
+/// Sends what comes, at most `count` messages, and counts it.
+async fn send_messages(
     multicast: &Multicast,
     mut input: mpsc::Receiver<Vec<u8>>,
     count: Option<u64>,
     sent: &Cell<u64>,
 ) -> Result<(), MulticastError> {
     while count.is_none_or(|count| sent.get() < count) {
-        let Some(packet) = input.recv().await else { break };
+        let Some(message) = input.recv().await else { break };
         loop {
-            match multicast.send(packet.clone()).await {
+            match multicast.send(message.clone()).await {
                 Ok(()) => break,
                 // An excluded member joins again by itself: the input waits for it.
                 Err(MulticastError::Refused(RejectReason::NotAMember(_))) => {
@@ -138,16 +162,16 @@ async fn send_packets(
     Ok(())
 }
 
-/// Makes packets at a rate: their numbers, filled up to a size.
-async fn make(packets: mpsc::Sender<Vec<u8>>, rate: f64, bytes: usize) {
+/// Makes messages at a rate: their numbers, filled up to a size.
+async fn make(messages: mpsc::Sender<Vec<u8>>, rate: f64, bytes: usize) {
     let mut ticks = tokio::time::interval(Duration::from_secs_f64(1.0 / rate));
     // What was missed is made up for.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for number in 0u64.. {
         ticks.tick().await;
-        let mut packet = format!("packet {number} ").into_bytes();
-        packet.resize(packet.len().max(bytes), b'.');
-        if packets.send(packet).await.is_err() {
+        let mut message = format!("packet {number} ").into_bytes();
+        message.resize(message.len().max(bytes), b'.');
+        if messages.send(message).await.is_err() {
             return;
         }
     }

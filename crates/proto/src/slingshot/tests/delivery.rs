@@ -206,10 +206,12 @@ fn a_restarted_sender_is_another_one() {
     bench.told();
     let payload = Payload::from("again");
     let checksum = checksum(G, 555, 0, &payload);
-    let restarted = Data { group: G, incarnation: 555, seq: 0, checksum, payload };
+    let framing = Framing::Whole;
+    let restarted = Data { group: G, incarnation: 555, seq: 0, framing, checksum, payload };
     bench.message(1, Message::Data(restarted));
     let events: Vec<Event> = bench.outbox.events.drain(..).collect();
-    let lost = Event::Lost { group: G, sender: NodeId(1), incarnation: 101, first: 1, end: 2 };
+    let lost =
+        Event::Lost { group: G, sender: NodeId(1), incarnation: 101, first: 1, end: 2, came: 0 };
     assert_eq!(events[0], lost, "nothing more will come of the old one");
     assert!(matches!(events[1], Event::Delivered { incarnation: 555, seq: 0, .. }));
     assert_eq!((events.len(), bench.node.flows()), (2, 1));

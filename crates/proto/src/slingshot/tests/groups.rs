@@ -176,7 +176,8 @@ fn who_started_anew_while_it_was_away_is_told_from_its_beginning() {
     bench.told();
     let payload = Payload::from("again");
     let checksum = checksum(G, 9, 0, &payload);
-    let data = Data { group: G, incarnation: 9, seq: 0, checksum, payload };
+    let framing = Framing::Whole;
+    let data = Data { group: G, incarnation: 9, seq: 0, framing, checksum, payload };
     bench.message(1, Message::Data(data));
     assert!(matches!(
         bench.outbox.events.pop(),

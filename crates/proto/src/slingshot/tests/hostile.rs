@@ -26,7 +26,7 @@ fn a_repair_that_names_what_cannot_be_leaves_nothing_but_a_count() {
         (|name| name.rank = 4, "slingshot_unknown_name"),
         (|name| name.rank = u16::MAX, "slingshot_unknown_name"),
         (|name| name.group = GroupId(1), "slingshot_foreign_group"),
-        (|name| name.seq = 2000, "slingshot_name_too_far"),
+        (|name| name.seq = 5000, "slingshot_name_too_far"),
         (|name| name.seq = u32::MAX / 2, "slingshot_name_too_far"),
         (|name| (name.rank, name.seq) = (0, 0), "slingshot_name_not_sent"),
         (|name| (name.rank, name.seq) = (1, 0), "slingshot_name_mismatch"),
@@ -197,7 +197,8 @@ fn a_supply_cannot_start_a_sender_anew() {
     bench.told();
     let payload = Payload::from("old");
     let checksum = checksum(G, 55, 1, &payload);
-    let data = Data { group: G, incarnation: 55, seq: 1, checksum, payload };
+    let framing = Framing::Whole;
+    let data = Data { group: G, incarnation: 55, seq: 1, framing, checksum, payload };
     bench.message(2, Message::Supply(Supply { view: ViewId(0), rank: 1, data: data.clone() }));
     assert_eq!(bench.count("slingshot_other_incarnation"), 1);
     bench.message(2, Message::Supply(Supply { view: ViewId(0), rank: 9, data: data.clone() }));

@@ -5,6 +5,7 @@ mod delivery;
 mod groups;
 mod hostile;
 mod lives;
+mod messages;
 mod pull;
 mod repairs;
 mod senders;
@@ -153,19 +154,38 @@ impl Bench {
     /// Events since the last call, one line each.
     fn told(&mut self) -> Vec<String> {
         let line = |event: Event| match event {
-            Event::Delivered { group, sender, incarnation, seq, payload, how, is_late } => {
+            Event::Delivered {
+                group,
+                sender,
+                incarnation,
+                seq,
+                packets,
+                payload,
+                how,
+                is_late,
+            } => {
                 let of_own = packet(group, sender.index() as u32, seq);
-                assert_eq!((incarnation, payload), (of_own.incarnation, of_own.payload));
+                assert_eq!(incarnation, of_own.incarnation);
+                let name = match packets {
+                    1 => {
+                        assert_eq!(payload, of_own.payload);
+                        format!("{group}/{sender}.{seq}")
+                    }
+                    _ => format!("{group}/{sender}.{seq}..{}", seq + u64::from(packets)),
+                };
                 let how = match how {
                     How::Direct => "direct".to_string(),
                     How::Recovered { after } => format!("recovered after {after:?}"),
                     How::Pulled { after } => format!("pulled after {after:?}"),
                 };
                 let late = if is_late { ", late" } else { "" };
-                format!("{group}/{sender}.{seq} {how}{late}")
+                format!("{name} {how}{late}")
             }
-            Event::Lost { group, sender, first, end, .. } => {
+            Event::Lost { group, sender, first, end, came: 0, .. } => {
                 format!("{group}/{sender}.{first}..{end} lost")
+            }
+            Event::Lost { group, sender, first, end, came, .. } => {
+                format!("{group}/{sender}.{first}..{end} lost, {came} came")
             }
             Event::Overrun { packets } => format!("overrun {packets}"),
             Event::Tuned { rate, is_within_reach, .. } => {
@@ -192,7 +212,7 @@ fn packet(group: GroupId, from: u32, seq: u64) -> Data {
 fn packet_with(group: GroupId, from: u32, seq: u64, payload: Payload) -> Data {
     let incarnation = 100 + u64::from(from);
     let checksum = checksum(group, incarnation, seq, &payload);
-    Data { group, incarnation, seq, checksum, payload }
+    Data { group, incarnation, seq, framing: Framing::Whole, checksum, payload }
 }
 
 /// The repair that a member of view 0 makes of these packets.

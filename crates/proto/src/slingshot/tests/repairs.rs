@@ -264,11 +264,13 @@ fn a_packet_of_the_largest_size_fits_a_repair_of_such_packets() {
         let longest = bench.messages().iter().map(|(_, m)| crate::core::Wire::wire_len(m)).max();
         assert!(longest.is_some_and(|longest| longest <= 1200), "{longest:?}");
         assert_eq!(bench.count("slingshot_repair_oversized"), 0);
-        let command = Command::multicast(Payload::from(vec![0; bytes + 1]));
-        bench.outbox.events.clear();
-        bench.command(command);
-        let told = bench.told();
-        assert!(told[0].starts_with("rejected 0: packet of"), "{told:?}");
+        for (bytes, packets) in [(bytes, 1), (bytes + 1, 2)] {
+            bench.sent();
+            bench.command(Command::multicast(Payload::from(vec![0; bytes])));
+            let sent = bench.sent();
+            let data = sent.iter().filter(|line| line.starts_with("g0: data"));
+            assert_eq!(data.count(), packets, "{bytes} bytes: {sent:?}");
+        }
     }
 }
 

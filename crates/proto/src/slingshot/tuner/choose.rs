@@ -66,13 +66,36 @@ pub fn choose(
     conditions: &Conditions,
     codes: &[Code],
 ) -> Result<Choice, Unreachable> {
-    let front = front(target, conditions, codes);
-    let meets = front.iter().find(|choice| choice.in_time >= target.share_with_margin());
-    match (meets, front.last()) {
-        (Some(choice), _) => Ok(*choice),
-        (None, Some(best)) => Err(Unreachable::InTime { best: *best }),
-        (None, None) => Err(Unreachable::Overhead { least: 1.0 / f64::from(FIRE_MAX + 1) }),
+    let needed = target.share_with_margin();
+    cheapest(settings(target, conditions, codes), needed, |choice| choice.in_time)
+}
+
+/// The first of these that reaches what is needed by this measure.
+pub(super) fn cheapest(
+    settings: Vec<Choice>,
+    needed: f64,
+    measure: impl Fn(&Choice) -> f64,
+) -> Result<Choice, Unreachable> {
+    let mut best: Option<(f64, Choice)> = None;
+    for choice in settings {
+        let reached = measure(&choice);
+        if reached >= needed {
+            return Ok(choice);
+        }
+        if best.is_none_or(|(most, _)| reached > most) {
+            best = Some((reached, choice));
+        }
     }
+    match best {
+        Some((_, best)) => Err(Unreachable::InTime { best }),
+        None => Err(Unreachable::Overhead { least: 1.0 / f64::from(FIRE_MAX + 1) }),
+    }
+}
+
+/// What a prediction must reach for this share, if this part of the misses that it allows must
+/// remain unused.
+pub(super) fn with_margin(share: f64, margin: f64) -> f64 {
+    1.0 - (1.0 - share) * (1.0 - margin)
 }
 
 impl Target {
@@ -84,13 +107,12 @@ impl Target {
 
     /// What a prediction must reach.
     pub(super) fn share_with_margin(&self) -> f64 {
-        1.0 - (1.0 - self.share) * (1.0 - self.margin)
+        with_margin(self.share, self.margin)
     }
 }
 
-/// All settings worth their price: each recovers more in time than every cheaper one. The cheapest
-/// first. Those whose overhead is not allowed are left out.
-pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) -> Vec<Choice> {
+/// All settings, the cheapest first. Those whose overhead is not allowed are left out.
+pub(super) fn settings(target: &Target, conditions: &Conditions, codes: &[Code]) -> Vec<Choice> {
     // A repair goes to c distinct others.
     let c_max = conditions.members.saturating_sub(1).clamp(1, u32::from(FIRE_MAX)) as u8;
     let mut choices: Vec<Choice> = codes
@@ -106,6 +128,13 @@ pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) ->
         let by_price = a.bytes_per_packet.total_cmp(&b.bytes_per_packet);
         by_price.then(b.in_time.total_cmp(&a.in_time)).then(a.setting.r.cmp(&b.setting.r))
     });
+    choices
+}
+
+/// All settings worth their price: each recovers more in time than every cheaper one. The cheapest
+/// first. Those whose overhead is not allowed are left out.
+pub(super) fn front(target: &Target, conditions: &Conditions, codes: &[Code]) -> Vec<Choice> {
+    let mut choices = settings(target, conditions, codes);
     // The cheapest one stays in any case, even if it recovers nothing: two members cannot repair
     // each other.
     let mut best = -1.0;

@@ -1,7 +1,8 @@
 //! Predicts the share of losses that a rate of fire recovers, and how soon.
 //!
 //! [`predict`] computes for one [`Setting`] the share of lost packets recovered by a given time.
-//! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does. At run
+//! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does; that of
+//! [`Messages`] that need several packets follows from their length. At run
 //! time a [`Corrector`] changes the setting when measurements differ from the prediction.
 //!
 //! # The model
@@ -24,6 +25,7 @@
 mod choose;
 mod corrector;
 mod linear;
+mod messages;
 mod prediction;
 #[cfg(test)]
 mod simulated;
@@ -31,6 +33,7 @@ mod xor;
 
 pub use choose::{Choice, FIRE_MAX, Target, Unreachable, choose};
 pub use corrector::Corrector;
+pub use messages::Messages;
 pub use prediction::{Prediction, predict};
 
 use std::fmt;

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub faults: Vec<(Instant, Fault)>,
     pub rogue: Option<NodeId>,
     pub packets: u32,
+    /// Messages that may take several packets.
+    pub messages: Vec<Long>,
     /// How long the application takes to consume an event; `None` for never.
     pub consumes_within_ms: Option<u32>,
     /// Some members change their rate of fire on the way.
@@ -50,6 +52,15 @@ pub struct Scenario {
     pub clocks: Clocks,
     /// The test file that replays it.
     pub suite: &'static str,
+}
+
+/// A message that may take several packets.
+#[derive(Clone, Debug)]
+pub struct Long {
+    pub group: GroupId,
+    pub node: NodeId,
+    pub at_ms: u32,
+    pub bytes: u32,
 }
 
 /// A member is not in a group for a while.
@@ -78,6 +89,9 @@ pub struct Outcome {
     pub severed: u64,
     /// Crashes within a handler call.
     pub crashed_amid: u64,
+    /// Messages of several packets that were delivered, and those that were given up.
+    pub messages: u64,
+    pub messages_lost: u64,
 }
 
 impl Scenario {
@@ -93,6 +107,7 @@ impl Scenario {
             faults: draw_faults(&mut rng, nodes),
             rogue: (nodes > 2 && rng.chance(0.3)).then(|| NodeId::from(rng.below(nodes))),
             packets: 100 + rng.below(300),
+            messages: draw_messages(seed, nodes),
             consumes_within_ms: [Some(0), Some(30), Some(300), None][rng.below(4) as usize],
             changes_rate: rng.chance(0.2),
             absences: draw_absences(seed, nodes),
@@ -100,7 +115,7 @@ impl Scenario {
             gate: Gate::default(),
             clocks: Clocks::default(),
             suite: "slingshot_seeds",
-            config,
+            config: draw_message_rate(seed, config),
         }
     }
 
@@ -146,6 +161,12 @@ impl Scenario {
             let node = NodeId::from(rng.below(self.nodes()));
             sim.command_at(at(rng.below(FAULTS_MS)), node, command);
         }
+        for (number, long) in (self.packets..).zip(&self.messages) {
+            let bytes = Vec::from_iter((0..long.bytes).map(|at| (at * 7 + number) as u8));
+            let (group, ticket) = (long.group, number.into());
+            let command = Command::Multicast { group, payload: Payload::from(bytes), ticket };
+            sim.command_at(at(long.at_ms), long.node, command);
+        }
         if self.changes_rate {
             for _ in 0..1 + rng.below(4) {
                 let (r, c) = (1 + rng.below(8) as usize, 1 + rng.below(4) as usize);
@@ -182,6 +203,8 @@ impl Scenario {
             lies: count(LIES.name()),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
+            messages: count("slingshot_messages"),
+            messages_lost: count("slingshot_messages_lost"),
         })
     }
 }
@@ -198,6 +221,8 @@ impl Swarm for Scenario {
         ("changes of the rate of fire", |run| run.changes_rate = false),
         ("late consumption", |run| run.consumes_within_ms = Some(0)),
         ("most of the packets", |run| run.packets = 20),
+        ("messages of several packets", |run| run.messages.clear()),
+        ("most of these messages", |run| run.messages.truncate(1)),
         ("clocks", |run| run.clocks = Clocks::default()),
         ("strangers", |run| run.strangers = 0),
         ("the codec", |run| run.codec = Codec::Typed),
@@ -332,6 +357,29 @@ fn draw_pull_from(seed: u64) -> PullFrom {
     if Rng::new(seed, 0x9011).chance(0.5) { PullFrom::Holders } else { PullFrom::Sender }
 }
 
+/// Of their own stream, as all that was added later.
+fn draw_messages(seed: u64, nodes: u32) -> Vec<Long> {
+    let mut rng = Rng::new(seed, 0x106);
+    let messages = if rng.chance(0.5) { 1 + rng.below(12) } else { 0 };
+    let mut message = |_| {
+        let most = [600, 4_000, 15_000][rng.below(3) as usize];
+        Long {
+            group: GroupId(rng.below(GROUPS)),
+            node: NodeId::from(rng.below(nodes)),
+            at_ms: rng.below(FAULTS_MS),
+            bytes: 1_000 + rng.below(most),
+        }
+    };
+    (0..messages).map(&mut message).collect()
+}
+
+/// At the lowest of these rates some messages are too long for the deadline, and refused.
+fn draw_message_rate(seed: u64, config: Config) -> Config {
+    let mut rng = Rng::new(seed, 0x10e);
+    let rate = [100_000, 500_000, 2_000_000, 12_500_000][rng.below(4) as usize];
+    config.with_message_bytes_per_second(rate)
+}
+
 fn draw_network(rng: &mut Rng) -> NetworkConfig {
     let on = |rng: &mut Rng| rng.chance(0.5);
     let micros = |rng: &mut Rng, most| Duration::from_micros(u64::from(rng.below(most)));
@@ -410,7 +458,11 @@ impl<P: Member> Observer<P> for Application {
         let is_counted = !matches!(event, Event::Sent { .. } | Event::Rejected { .. });
         if let Some(within_ms) = self.consumes_within_ms.filter(|_| is_counted) {
             let after = Duration::from_micros(self.rng.below(within_ms * 1000 + 1).into());
-            reply.command(after, node, Command::Consumed { events: 1 });
+            let events = match event {
+                Event::Delivered { packets, .. } => *packets as usize,
+                _ => 1,
+            };
+            reply.command(after, node, Command::Consumed { events });
         }
     }
 }
