@@ -132,6 +132,7 @@ where
             Event::Lost { sender, first, end, .. } => format!("{sender}.{first}..{end} lost"),
             Event::Overrun { packets } => format!("overrun {packets}"),
             Event::Tuned { .. } => unreachable!("only a member with a target reports it"),
+            Event::Slow { .. } => unreachable!("only a sender with congestion control reports it"),
             Event::Sent { ticket, seq } => format!("sent {ticket} as {seq}"),
             Event::Rejected { ticket, reason } => format!("rejected {ticket}: {reason}"),
         };

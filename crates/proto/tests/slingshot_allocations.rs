@@ -14,8 +14,8 @@ use paceline_proto::core::{
 };
 use paceline_proto::parts::fec::Sum;
 use paceline_proto::slingshot::{
-    Ages, Config, Data, Event, Framing, How, Message, Name, NamesBuilder, Pull, Rate, Repair,
-    Slingshot, Timer, checksum,
+    Ages, Command, Config, Data, Event, Framing, How, Message, NO_RANK, Name, NamesBuilder, Pull,
+    Pulse, Rate, RateControl, Repair, Report, RoundTripsBuilder, Slingshot, Timer, checksum,
 };
 
 thread_local! {
@@ -66,6 +66,8 @@ struct Bench {
     now: Instant,
     allocations: u64,
     recovered: u64,
+    /// The stamp and the round of the last Pulse that was sent, until it is answered.
+    pulsed: Option<(u32, u32)>,
 }
 
 impl Bench {
@@ -81,6 +83,7 @@ impl Bench {
             now: Instant::ZERO,
             allocations: 0,
             recovered: 0,
+            pulsed: None,
         };
         bench.call(|node, cx| node.handle_start(cx));
         bench
@@ -106,6 +109,11 @@ impl Bench {
         let is_recovered =
             |event: &Event| matches!(event, Event::Delivered { how: How::Recovered { .. }, .. });
         self.recovered += outbox.events.iter().filter(|event| is_recovered(event)).count() as u64;
+        for (_, message) in &outbox.group_sends {
+            if let Message::Pulse(pulse) = message {
+                self.pulsed = Some((pulse.stamp_us, pulse.round));
+            }
+        }
         outbox.sends.clear();
         outbox.events.clear();
         outbox.group_sends.clear();
@@ -174,6 +182,52 @@ fn datagram(message: &Message) -> Bytes {
     shared
 }
 
+/// Half of the numbers is sent by this member, which has congestion control, and the others answer
+/// its Pulses; the other half comes from members that announce their rate as well.
+fn run_paced(bench: &mut Bench, from_ms: u64, to_ms: u64) {
+    for number in from_ms..to_ms {
+        bench.run(number, number + 1, None);
+        let payload = Payload::Zeros(1_024);
+        let command = Command::Multicast { group: GroupId(0), payload, ticket: 0 };
+        bench.call(|node, cx| node.handle_command(cx, command));
+        if let Some((stamp_us, round)) = bench.pulsed.take() {
+            for from in 1..MEMBERS {
+                let report = Report {
+                    group: GroupId(0),
+                    incarnation: 7,
+                    stamp_us,
+                    held_us: 0,
+                    round,
+                    loss: 1 << 20,
+                    received: 1_000_000,
+                    wanted: 2_000_000,
+                    is_lossless: false,
+                    is_followed: false,
+                };
+                bench.arrive(from, datagram(&Message::Report(report)));
+            }
+        }
+        if number % 10 == 0 {
+            let times = (0..16).map(|rank| (rank, 10_000));
+            let pulse = Pulse {
+                group: GroupId(0),
+                incarnation: 100 + u64::from(sender(number)),
+                view: ViewId(0),
+                stamp_us: number as u32,
+                next: number / u64::from(MEMBERS - 1),
+                round: (number / 40) as u32,
+                allowed: 1_000_000,
+                round_trip_max_us: 10_000,
+                limiting: if number % 20 == 0 { 0 } else { NO_RANK },
+                is_slow_start: false,
+                suppression: u32::MAX,
+                round_trips: RoundTripsBuilder::default().build(times),
+            };
+            bench.arrive(sender(number), datagram(&Message::Pulse(pulse)));
+        }
+    }
+}
+
 fn configs() -> [Config; 2] {
     let roster = || View::roster((0..MEMBERS).map(NodeId::from));
     let rate = Rate { r: 8, c: 3 };
@@ -191,6 +245,20 @@ fn packets_and_repairs_cost_no_allocation_once_all_buffers_have_grown() {
         let received = bench.counters.count("slingshot_repairs_received");
         assert!(received > 700 && bench.counters.count("slingshot_repairs") > 1_000);
         assert_eq!(bench.allocations, 0, "for 3,000 packets and 375 repairs");
+    }
+}
+
+#[test]
+fn pulses_and_reports_cost_no_allocation_once_all_buffers_have_grown() {
+    for config in configs() {
+        let mut bench = Bench::new(config.with_rate_control(RateControl::Tfmcc));
+        run_paced(&mut bench, 0, 3_000);
+        bench.allocations = 0;
+        run_paced(&mut bench, 3_000, 6_000);
+        for counter in ["pulses", "reports_received", "pulses_received", "reports"] {
+            assert!(bench.counters.count(&format!("slingshot_{counter}")) > 100, "{counter}");
+        }
+        assert_eq!(bench.allocations, 0, "for 6,000 packets");
     }
 }
 

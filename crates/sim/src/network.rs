@@ -152,6 +152,11 @@ impl<M: Wire> Network<M> {
         let port =
             Port { sends_until: Instant::ZERO, receives_until: Instant::ZERO, queue: NO_QUEUE };
         let needs_pairs = has_faults || !config.link.is_steady();
+        assert!(
+            config.port_rates.is_empty()
+                || config.shape == Shape::Star && matches!(config.streams, Streams::Lossless),
+            "ports with rates of their own are those of a star, without TCP"
+        );
         let ports = if config.shape == Shape::Star { vec![port; nodes] } else { Vec::new() };
         let tcp = match config.streams {
             Streams::Lossless => None,
@@ -338,7 +343,7 @@ impl<M: Wire> Network<M> {
 
     /// Occupies the port of a node for one message; gives the instant at which it begins to leave.
     fn leave(&mut self, now: Instant, from: NodeId, lane: Lane, bytes: usize) -> Instant {
-        let airtime = self.airtime(self.config.overhead.charge(lane, bytes));
+        let airtime = self.airtime_at(from, self.config.overhead.charge(lane, bytes));
         match self.config.shape {
             Shape::Star => {
                 // The port is free already, except when a healed partition lets a batch through.
@@ -360,14 +365,16 @@ impl<M: Wire> Network<M> {
         leaves: Instant,
         copies: Copies,
     ) -> Result<Arrivals, CounterId> {
-        let (queue_bytes_max, rate) =
-            (self.config.queue_bytes_max, self.config.rate_bits_per_second);
+        let (queue_bytes_max, rate) = (self.config.queue_bytes_max, self.config.rate_of(to));
         if rate.is_none() {
             // Nothing takes time, so nothing waits.
             return self.arrive(from, to, lane, leaves, copies);
         }
         let wire_bytes = self.config.overhead.charge(lane, bytes);
-        let airtime = self.airtime(wire_bytes);
+        let mut airtime = self.airtime_at(to, wire_bytes);
+        if !self.config.port_rates.is_empty() {
+            airtime = airtime.max(self.airtime_at(from, wire_bytes));
+        }
         let port_bytes_max = self.tcp.as_ref().map(|tcp| tcp.config.port_bytes_max);
         let busy_until = match self.config.shape {
             Shape::Star => &mut self.ports[to.index()].receives_until,
@@ -426,6 +433,16 @@ impl<M: Wire> Network<M> {
         let pair = self.pair(from, to);
         pair.last_stream_arrival = pair.last_stream_arrival.max(arrival);
         pair.last_stream_arrival
+    }
+
+    /// The time that the port of a node takes for these bytes.
+    fn airtime_at(&self, node: NodeId, bytes: u64) -> Duration {
+        if self.config.port_rates.is_empty() {
+            return self.airtime(bytes);
+        }
+        let rate = self.config.rate_of(node);
+        let nanos = rate.map(|rate| (bytes * 8_000_000_000).div_ceil(rate));
+        nanos.map_or(Duration::ZERO, Duration::from_nanos)
     }
 
     fn airtime(&self, bytes: u64) -> Duration {

@@ -150,7 +150,10 @@ impl<P: Protocol<Command = Command, Event = Event>> Observer<P> for TimelyLedger
                 self.lost += end - first;
                 (*first..*end).for_each(|seq| self.report(at, node, (*sender, *incarnation), seq));
             }
-            Event::Overrun { .. } | Event::Tuned { .. } | Event::Rejected { .. } => {}
+            Event::Overrun { .. }
+            | Event::Tuned { .. }
+            | Event::Slow { .. }
+            | Event::Rejected { .. } => {}
         }
     }
 

@@ -92,6 +92,9 @@ impl Draw for Message {
             Message::Ask { .. } => "lie_slingshot_ask",
             Message::Heartbeat { .. } => "lie_slingshot_heartbeat",
             Message::Supply(_) => "lie_slingshot_supply",
+            // None are drawn: receivers answer only who paces, and no swarm does.
+            Message::Pulse(_) => "lie_slingshot_pulse",
+            Message::Report(_) => "lie_slingshot_report",
         }
     }
 

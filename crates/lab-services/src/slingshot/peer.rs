@@ -43,7 +43,9 @@ pub fn packet_event(event: &Event) -> PacketEvent<'_> {
             PacketEvent::Lost { group: *group, sender: *sender, seqs: *first..*end }
         }
         Event::Rejected { reason, .. } => PacketEvent::Rejected(reason.to_string()),
-        Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } => PacketEvent::Other,
+        Event::Overrun { .. } | Event::Sent { .. } | Event::Tuned { .. } | Event::Slow { .. } => {
+            PacketEvent::Other
+        }
     }
 }
 
@@ -110,7 +112,11 @@ impl Timely for Slingshot {
         match message {
             Message::Data(data) => Kind::Data(data.group, data.seq),
             Message::Repair(_) => Kind::Repair,
-            Message::Ask { .. } | Message::Heartbeat(_) | Message::Supply(_) => Kind::Other,
+            Message::Ask { .. }
+            | Message::Heartbeat(_)
+            | Message::Supply(_)
+            | Message::Pulse(_)
+            | Message::Report(_) => Kind::Other,
         }
     }
 

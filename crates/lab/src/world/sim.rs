@@ -151,6 +151,7 @@ pub fn network_config(topology: &Topology) -> NetworkConfig {
     NetworkConfig {
         shape: topology.kind,
         rate_bits_per_second: Some(topology.rate.bits_per_second()),
+        port_rates: Vec::new(),
         overhead: topology.overhead,
         queue_bytes_max: topology.queue_bytes,
         link: topology.link,

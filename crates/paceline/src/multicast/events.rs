@@ -75,6 +75,17 @@ pub enum Event {
         /// Packets of all senders in a second.
         packets_per_second: u32,
     },
+    /// A receiver wants a lower rate than `rate_min`: this node, a sender with
+    /// `rate_control = "tfmcc"`, does not follow it until it wants more. It is sent what the others
+    /// are sent, and reports what it loses.
+    Slow {
+        /// The group.
+        group: GroupId,
+        /// The receiver.
+        member: NodeId,
+        /// The rate that it wants.
+        bytes_per_second: u32,
+    },
     /// A view was installed: these are the members from now on.
     View(Arc<View>),
     /// Too few members are reachable to agree on another view. Packets go on within this one.
@@ -146,7 +157,7 @@ impl MulticastReport {
         let consumed = match event {
             E::Delivered { packets, .. } => packets as usize,
             E::Lost { .. } | E::Overrun { .. } => 1,
-            E::Tuned { .. } | E::Sent { .. } | E::Rejected { .. } => 0,
+            E::Tuned { .. } | E::Slow { .. } | E::Sent { .. } | E::Rejected { .. } => 0,
         };
         if consumed > 0 {
             self.consumed += consumed;
@@ -174,6 +185,9 @@ impl MulticastReport {
             E::Overrun { packets } => Event::Overrun { packets },
             E::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second } => {
                 Event::Tuned { rate, is_within_reach, expected_ppm, loss_ppm, packets_per_second }
+            }
+            E::Slow { group, member, bytes_per_second } => {
+                Event::Slow { group, member, bytes_per_second }
             }
             E::Rejected { reason, .. } => Event::Rejected(reason),
             E::Sent { .. } => return None,

@@ -23,7 +23,9 @@ pub use error::MulticastError;
 pub use events::{Event, Events, Packet};
 pub use paceline_proto::core::GroupId;
 pub use paceline_proto::slingshot::tuner;
-pub use paceline_proto::slingshot::{Code, Config, How, Order, Pull, PullFrom, Rate};
+pub use paceline_proto::slingshot::{
+    Code, Config, Follow, How, Order, Pull, PullFrom, Rate, RateControl,
+};
 
 /// A member's handle: its sending side. Clones send as the same member; when the last one and the
 /// [`Events`] are dropped the member ends without leaving.
@@ -44,14 +46,15 @@ impl Deref for Multicast {
 
 impl Multicast {
     /// Sends a message to all other members, as soon as it is admitted. One of at most
-    /// [`packet_bytes_max`](Multicast::packet_bytes_max) leaves at once, as a datagram. A longer one
-    /// leaves in several, at the rate of
-    /// [`message_bytes_per_second`](Config::with_message_bytes_per_second), and those to the same
-    /// group wait until it has left. Receivers repair losses, and get a message whole or not at
+    /// [`packet_bytes_max`](Multicast::packet_bytes_max) leaves at once, as a datagram, unless
+    /// [`rate_control`](Config::with_rate_control) paces it. A longer one leaves in several, at the
+    /// rate of [`message_bytes_per_second`](Config::with_message_bytes_per_second), and those to the
+    /// same group wait until it has left. Receivers repair losses, and get a message whole or not at
     /// all.
     ///
     /// # Errors
-    /// If the message is longer than [`message_bytes_max`](Multicast::message_bytes_max), the node is not a member at present, or the host has stopped.
+    /// If the message is longer than [`message_bytes_max`](Multicast::message_bytes_max), the node
+    /// is not a member at present, or the host has stopped.
     pub async fn send(&self, payload: impl Into<Bytes>) -> Result<(), MulticastError> {
         self.send_to(GroupId(0), payload).await
     }

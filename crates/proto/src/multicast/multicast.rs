@@ -156,9 +156,9 @@ impl Protocol for Multicast {
         self.with_group(cx, |group, cx| group.handle_drained(cx, to));
     }
 
-    /// Messages of one packet are sent when their command is handled. Until then they wait, at most
-    /// as many bytes as one datagram queue takes. Those of several packets wait until they have
-    /// left; so may as many bytes of them, before no more are admitted.
+    /// Messages of one packet that are not paced are sent when their command is handled. Until then
+    /// they wait, at most as many bytes as one datagram queue takes. Those that are paced wait until
+    /// they have left; so may as many bytes of them, before no more are admitted.
     fn admission(&self) -> usize {
         let queued_bytes = self.slingshot.queued().1;
         ADMITTED_BYTES.saturating_sub(queued_bytes.saturating_sub(ADMITTED_BYTES))

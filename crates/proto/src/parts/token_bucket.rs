@@ -38,6 +38,14 @@ impl TokenBucket {
         self.full_at = self.full_at.max(now) + time_for(size, per_second);
     }
 
+    /// The rate changes: what is missing takes another time to earn.
+    pub(crate) fn change_rate(&mut self, now: Instant, from: f64, to: f64) {
+        if !self.is_full(now) {
+            let missing = self.full_at.since(now).as_secs_f64();
+            self.full_at = now + time_for(missing * from, to);
+        }
+    }
+
     /// True if one of this size may pass now; it does. None passes at a rate of zero.
     pub fn try_take(&mut self, now: Instant, size: f64, per_second: f64) -> bool {
         let may = per_second > 0.0 && self.next_at() <= now;
@@ -95,6 +103,18 @@ mod tests {
         // What passes although it may not delays those after it.
         bucket.take(at(6), 1.0, 1_000.0);
         assert_eq!(bucket.next_at(), at(9));
+    }
+
+    #[test]
+    fn what_is_missing_is_earned_at_the_new_rate() {
+        let mut bucket = TokenBucket::full(Duration::ZERO);
+        bucket.take(at(0), 100.0, 1_000.0);
+        assert_eq!(bucket.next_at(), at(100));
+        bucket.change_rate(at(20), 1_000.0, 4_000.0);
+        assert_eq!(bucket.next_at(), at(40));
+        bucket.change_rate(at(40), 4_000.0, 1.0);
+        bucket.change_rate(at(50), 1.0, 0.0);
+        assert_eq!(bucket.next_at(), at(40), "nothing is missing");
     }
 
     #[test]

@@ -120,6 +120,34 @@ pub enum PullFrom {
 }
 
 words! { Order { "unordered" => Unordered, "fifo" => Fifo } }
+/// How the rate of a member's multicast is controlled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateControl {
+    /// Packets of messages that take several leave at `message_bytes_per_second`; others leave at
+    /// once. Default.
+    #[default]
+    Fixed,
+    /// All packets leave at a rate that follows the receivers, at most `message_bytes_per_second`.
+    /// Source: RFC 4654.
+    Tfmcc,
+}
+
+/// The receiver that a sender with `rate_control = "tfmcc"` follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// The one that wants the lowest rate. Default; all receivers keep up.
+    #[default]
+    Slowest,
+    /// The one that wants the highest rate; the others lose what they cannot take. All receivers
+    /// of a large group report in each round.
+    Fastest,
+    /// The slowest of those with `is_followed`. While none of them reports, the rate falls to
+    /// `rate_min`.
+    Tagged,
+}
+
+words! { RateControl { "fixed" => Fixed, "tfmcc" => Tfmcc } }
+words! { Follow { "slowest" => Slowest, "fastest" => Fastest, "tagged" => Tagged } }
 words! { PartialCopies { "all" => All, "scaled" => Scaled } }
 words! { PullFrom { "sender" => Sender, "holders" => Holders } }
 
@@ -182,9 +210,24 @@ knobs! {
         /// Bytes a second at which this member sends the packets of messages that take several,
         /// one message after another; 2 ms' worth may leave at once. Counts the packets of the
         /// multicast, heads included, each once, whatever the number of receivers. At the default,
-        /// 100 Mbit/s, 1 MiB takes 84 ms. Messages of one packet do not wait for it.
+        /// 100 Mbit/s, 1 MiB takes 84 ms. Messages of one packet do not wait for it, unless
+        /// `rate_control` paces all.
         message_bytes_per_second / with_message_bytes_per_second: u32 [bytes]
             = 12_500_000, 1_000..;
+        /// How the rate of this member's packets is controlled: only those of messages that take
+        /// several are paced, at `message_bytes_per_second`, or all of them at a rate that follows
+        /// the receivers. The receivers answer a sender that follows them, whatever they set.
+        rate_control / with_rate_control: RateControl = RateControl::Fixed;
+        /// Bytes a second: a receiver that wants less for four feedback rounds is reported slow and
+        /// not followed until it wants more, and a sender that has reports sends at least at this
+        /// rate. Without a value a hundredth of `message_bytes_per_second`: who is slower than the
+        /// others by two orders of magnitude would make a multicast useless for them, while any
+        /// link that this multicast is for carries that. Only with `rate_control = "tfmcc"`.
+        rate_min / with_rate_min: Option<u32> [bytes; library] = None, 1..;
+        /// The receiver that the rate follows. Only with `rate_control = "tfmcc"`.
+        follow / with_follow: Follow = Follow::Slowest;
+        /// Whether senders with `follow = "tagged"` follow this member as a receiver.
+        is_followed / with_followed: bool [flag; library] = false;
         /// Window of packets of one sender to one group: how far back packets are tracked, and how
         /// far ahead of the last known one others may name one.
         window_packets / with_window_packets: usize [packets; library] = 4096, 32..=1 << 16;
@@ -331,6 +374,9 @@ impl Config {
             groups_max,
             "at least those configured",
         )?;
+        let (rate_min, rate_max) = (self.least_rate(), self.message_bytes_per_second);
+        let expected = "at most `message_bytes_per_second`";
+        ConfigError::unless(rate_min <= rate_max, "rate_min", rate_min, expected)?;
         self.target.as_ref().map_or(Ok(()), check_target)?;
         self.pull.as_ref().map_or(Ok(()), Pull::check)?;
         let (after, deadline) = (self.lost_after, self.deadline);

@@ -92,6 +92,8 @@ with_ledger! {
         EVICTED_EARLY = "slingshot_evicted_early", [packets];
         /// Not begun: `flows_max` are under way.
         FLOWS_FULL = "slingshot_flows_full", [flows];
+        /// Slow before, and followed again.
+        FOLLOWED_AGAIN = "slingshot_followed_again", [receivers];
         /// Of a group that this node is not in.
         FOREIGN_GROUP = "slingshot_foreign_group", [messages];
         /// From a node that is not in the group.
@@ -129,6 +131,12 @@ with_ledger! {
         OVERTAKEN = "slingshot_overtaken", [packets];
         /// An own message came back.
         OWN_ECHO = "slingshot_own_echo", [messages];
+        /// Name a rank that the view does not have, or a time that is none; dropped.
+        PULSE_WRONG = "slingshot_pulse_wrong", [messages; fault];
+        /// Sent: the rate of this sender.
+        PULSES = "slingshot_pulses", [messages];
+        /// Arrived, and are of a sender of the group.
+        PULSES_RECEIVED = "slingshot_pulses_received", [messages];
         /// Came another way, or had been given up.
         RECOVERED_UNNEEDED = "slingshot_recovered_unneeded", [packets];
         /// Too many wait for a first packet of their sender.
@@ -157,10 +165,20 @@ with_ledger! {
         REPAIRS_PARTIAL = "slingshot_repairs_partial", [repairs];
         /// Arrived.
         REPAIRS_RECEIVED = "slingshot_repairs_received", [repairs];
+        /// Of a receiver, while this node follows none in the group; dropped.
+        REPORT_UNASKED = "slingshot_report_unasked", [messages];
+        /// Contradict themselves, or answer what was not sent yet; dropped.
+        REPORT_WRONG = "slingshot_report_wrong", [messages; fault];
+        /// Sent: what this receiver measured.
+        REPORTS = "slingshot_reports", [messages];
+        /// Arrived, and are sound.
+        REPORTS_RECEIVED = "slingshot_reports_received", [messages];
         /// Of the setting, because conditions changed.
         RETUNED = "slingshot_retuned", [changes];
         /// Sent by the application.
         SENT = "slingshot_sent", [packets];
+        /// Want less than `rate_min`, and are not followed any longer.
+        SLOW_RECEIVERS = "slingshot_slow_receivers", [receivers];
         /// Asked to install a view older than the current one.
         STALE_VIEW = "slingshot_stale_view", [views];
         /// Sent to a node that asked for them.

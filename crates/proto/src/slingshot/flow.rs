@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Order;
 use super::assembly::{Assembly, Progress};
+use super::congestion::Receiver;
 pub use super::held::{Held, Source, Way};
 use super::interface::Event;
 use super::ledger::Ledger;
@@ -89,6 +90,8 @@ pub struct Flow {
     /// The end of the window before the flow last went back; 0 if it never did. This member has
     /// delivered what `given` names below it.
     was_at: u64,
+    /// If the sender announces its rate.
+    pub(super) receiver: Option<Box<Receiver>>,
 }
 
 impl Flow {
@@ -114,6 +117,7 @@ impl Flow {
             claimed: Instant::ZERO,
             given: VecDeque::new(),
             was_at: 0,
+            receiver: None,
         }
     }
 
@@ -121,6 +125,7 @@ impl Flow {
         self.slots.capacity() * size_of::<Slot>()
             + self.given.capacity() * size_of::<(u64, u32)>()
             + self.assembly.heap_bytes()
+            + self.receiver.as_ref().map_or(0, |receiver| size_of_val(&**receiver))
     }
 
     /// The number after the last packet that is known to exist.

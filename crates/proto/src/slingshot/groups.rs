@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::congestion::Sender;
 use super::counters;
 use super::flow::{Flow, Source};
 use super::interface::{Event, RejectReason};
@@ -26,6 +27,8 @@ pub(super) struct Group {
     /// The number of this node's next packet.
     pub(super) seq: u64,
     pub(super) beat: Beat,
+    /// With `rate_control = "tfmcc"`, once this node has sent to others.
+    pub(super) congestion: Option<Box<Sender>>,
 }
 
 /// The heartbeat timer of a silent sender.
@@ -47,11 +50,14 @@ impl Group {
             is_joined: false,
             seq: 0,
             beat: Beat::default(),
+            congestion: None,
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.members.capacity() * size_of::<NodeId>() + self.flows.capacity() * size_of::<u32>()
+        self.members.capacity() * size_of::<NodeId>()
+            + self.flows.capacity() * size_of::<u32>()
+            + self.congestion.as_ref().map_or(0, |sender| sender.heap_bytes())
     }
 
     /// The place of a member.
@@ -154,6 +160,9 @@ impl Slingshot {
                 _ => ended.push(flow),
             }
         }
+        if let Some(sender) = &mut group.congestion {
+            sender.retain(&members);
+        }
         let was_joined = group.is_joined;
         group.is_joined = members.binary_search(&cx.node).is_ok();
         group.members = members;
@@ -164,6 +173,9 @@ impl Slingshot {
             _ => {}
         }
         let has_left = was_joined && !group.is_joined;
+        if has_left {
+            group.congestion = None;
+        }
         if !group.is_joined {
             ended.extend(group.flows.iter_mut().map(|flow| std::mem::replace(flow, NO_FLOW)));
             ended.retain(|&flow| flow != NO_FLOW);

@@ -104,6 +104,17 @@ pub enum Event {
         /// Packets of all senders in a second.
         packets_per_second: u32,
     },
+    /// A receiver wants a lower rate than `rate_min`: this member, a sender with
+    /// `rate_control = "tfmcc"`, does not follow it until it wants more. It is sent what the others
+    /// are sent, and reports what it loses.
+    Slow {
+        /// The group.
+        group: GroupId,
+        /// The receiver.
+        member: NodeId,
+        /// The rate that it wants.
+        bytes_per_second: u32,
+    },
     /// A message of this member is on its way: its first packet has left.
     Sent {
         /// The command's.
@@ -213,8 +224,10 @@ pub enum Timer {
     Heartbeat,
     /// The measurements are due for evaluation.
     Steer,
-    /// The next packet of a message of several packets may leave.
+    /// The next packet that is paced may leave.
     Pace,
     /// A message of several packets has been incomplete for too long.
     Close,
+    /// A report to a sender is due.
+    Report,
 }

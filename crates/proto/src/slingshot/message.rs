@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::congestion::{Pulse, Report};
 use crate::core::Rng;
 use crate::core::field::{
     ChecksumBefore, ChecksumBehind, Field, Summed, any_that, fields, messages,
@@ -549,6 +550,10 @@ messages! {
         3 => Heartbeat(heartbeat: Heartbeat as ChecksumBehind) ["{heartbeat}"],
         /// The answer to a question, a message for each packet.
         4 => Supply(supply: Supply as ChecksumBefore) ["supply {supply}"],
+        /// From a sender to its group: its rate, about once a round-trip time while it sends.
+        5 => Pulse(pulse: Pulse as ChecksumBehind) ["{pulse}"],
+        /// The answer of a receiver.
+        6 => Report(report: Report as ChecksumBehind) ["{report}"],
     }
 }
 

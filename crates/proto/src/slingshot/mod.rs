@@ -26,6 +26,7 @@
 mod assembly;
 mod bins;
 mod config;
+mod congestion;
 pub mod counters;
 pub mod flow;
 mod fragment;
@@ -60,7 +61,11 @@ use pull::{Gap, Patience};
 use sending::Sending;
 use steering::Steering;
 
-pub use config::{Code, Config, MEMBERS_MAX, Order, PartialCopies, Pull, PullFrom, Rate, RepairBy};
+pub use config::{
+    Code, Config, Follow, MEMBERS_MAX, Order, PartialCopies, Pull, PullFrom, Rate, RateControl,
+    RepairBy,
+};
+pub use congestion::{NO_RANK, Pulse, Report, RoundTrips, RoundTripsBuilder};
 pub use fragment::Fragment;
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{
@@ -106,6 +111,8 @@ pub struct Slingshot {
     /// The view before, whose ranks repairs under way may use.
     previous: Option<Arc<View>>,
     rate: Rate,
+    /// Whether senders with `follow = "tagged"` follow this member.
+    is_followed: bool,
     /// Sorted by id.
     groups: Vec<Group>,
     flows: Vec<Flow>,
@@ -129,10 +136,13 @@ pub struct Slingshot {
     allowance: TokenBucket,
     /// Groups to which this node has sent, by when the next heartbeat is due.
     beats: BinaryHeap<Reverse<(Instant, GroupId)>>,
+    /// Flows whose report to the sender is due at some time, each with its generation.
+    reports: Vec<(u32, u32)>,
     flush: Deadline,
     gap: Deadline,
     beat: Deadline,
     close: Deadline,
+    report: Deadline,
     /// Buffers, reused for their memory: the packets of a repair, recovered packets, requests by
     /// member.
     named: Vec<PacketId>,
@@ -159,6 +169,7 @@ impl Slingshot {
             view: config.roster.clone(),
             previous: None,
             rate: config.rate,
+            is_followed: config.is_followed,
             groups: Vec::new(),
             flows: Vec::new(),
             free_flows: Vec::new(),
@@ -175,10 +186,12 @@ impl Slingshot {
             steering: Steering::new(config),
             allowance: allowance(config.pull.map_or(0, |pull| pull.supplies_per_second)),
             beats: BinaryHeap::new(),
+            reports: Vec::new(),
             flush: Deadline::UNARMED,
             gap: Deadline::UNARMED,
             beat: Deadline::UNARMED,
             close: Deadline::UNARMED,
+            report: Deadline::UNARMED,
             named: Vec::new(),
             recovered: Vec::new(),
             unverified: Vec::new(),
@@ -279,6 +292,7 @@ impl Slingshot {
             + self.closing.capacity() * size_of::<Closing>()
             + self.gaps.capacity() * size_of::<Reverse<Gap>>()
             + self.beats.capacity() * size_of::<Reverse<(Instant, GroupId)>>()
+            + self.reports.capacity() * size_of::<(u32, u32)>()
             + self.bins.heap_bytes()
             + self.decoder.bytes()
     }
@@ -310,6 +324,7 @@ impl Slingshot {
         self.arm_close(cx);
         self.arm_beat(cx);
         self.arm_steering(cx);
+        self.arm_report(cx);
     }
 
     /// The view under whose ranks a message names packets.
@@ -355,6 +370,8 @@ impl Protocol for Slingshot {
             Message::Ask { view, names } => self.receive_ask(cx, from, view, &names),
             Message::Heartbeat(heartbeat) => self.receive_heartbeat(cx, from, heartbeat),
             Message::Supply(supply) => self.receive_supply(cx, supply),
+            Message::Pulse(pulse) => self.receive_pulse(cx, from, &pulse),
+            Message::Report(report) => self.receive_report(cx, from, &report),
         }
         self.finish(cx);
     }
@@ -367,6 +384,7 @@ impl Protocol for Slingshot {
             Timer::Steer => self.steer(cx),
             Timer::Pace => self.pace_timer(cx),
             Timer::Close => self.close_timer(cx),
+            Timer::Report => self.report_timer(cx),
         }
         self.finish(cx);
     }
@@ -394,7 +412,7 @@ impl Protocol for Slingshot {
 
     fn event_bytes(event: &Event) -> usize {
         match event {
-            Event::Tuned { .. } => size_of::<Event>(),
+            Event::Tuned { .. } | Event::Slow { .. } => size_of::<Event>(),
             // `unread_max` bounds the events about packets; the other events answer commands.
             _ => 0,
         }

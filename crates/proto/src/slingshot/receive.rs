@@ -32,6 +32,9 @@ impl Slingshot {
         let Data { group, incarnation, seq, framing, checksum, payload } = data;
         let Some((group, member)) = self.find_member(cx, group, from) else { return };
         let Some(at) = self.flow_of(cx, group, member, Some(incarnation)) else { return };
+        if let Some(receiver) = &mut self.flows[at as usize].receiver {
+            receiver.on_packet(cx.now, seq, Data::HEAD_BYTES + payload.len());
+        }
         self.hear(cx, at, seq, checksum);
         let was_overtaken = self.flows[at as usize].arrive_late(seq, checksum);
         if was_overtaken {
@@ -137,7 +140,12 @@ impl Slingshot {
     }
 
     /// The group and the member, if this node is in the group and the other one too; else counted.
-    fn find_member(&self, cx: &mut Cx<'_>, group: GroupId, node: NodeId) -> Option<(usize, usize)> {
+    pub(super) fn find_member(
+        &self,
+        cx: &mut Cx<'_>,
+        group: GroupId,
+        node: NodeId,
+    ) -> Option<(usize, usize)> {
         let Some(place) = self.group_place(group).filter(|&place| self.groups[place].is_joined)
         else {
             cx.count(counters::FOREIGN_GROUP, 1);
@@ -417,7 +425,7 @@ impl Slingshot {
     }
 
     /// Takes recovered packets from the decoder, if they match the checksums in repairs.
-    fn accept_recovered(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn accept_recovered(&mut self, cx: &mut Cx<'_>) {
         while let Some((id, payload)) = self.recovered.pop() {
             let flow = &self.flows[id.flow as usize];
             if flow.missing(id.seq).is_none() {

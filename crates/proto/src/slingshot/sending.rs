@@ -1,4 +1,5 @@
-//! Sending: messages of one packet at once, those of several packets at a rate.
+//! Sending: messages of one packet at once, those of several packets at a rate. With
+//! `rate_control = "tfmcc"` all are sent at a rate, which follows the receivers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use super::flow::{Held, Way};
 use super::fragment::Fragment;
 use super::interface::{Event, RejectReason, Timer};
 use super::message::{Data, Framing, Message, Name};
-use super::{Cx, Kept, RepairBy, Slingshot};
+use super::{Cx, Kept, RateControl, RepairBy, Slingshot};
 use crate::core::{GroupId, Payload};
 use crate::parts::deadline::Deadline;
 use crate::parts::token_bucket::TokenBucket;
@@ -39,6 +40,8 @@ pub(super) struct Sending {
     queue: VecDeque<Queued>,
     bytes: usize,
     pace: TokenBucket,
+    /// The group to which the last paced packet was sent.
+    paced: Option<GroupId>,
     timer: Deadline,
 }
 
@@ -48,6 +51,7 @@ impl Sending {
             queue: VecDeque::new(),
             bytes: 0,
             pace: TokenBucket::full(BURST),
+            paced: None,
             timer: Deadline::UNARMED,
         }
     }
@@ -85,7 +89,8 @@ impl Slingshot {
         let packet_bytes_max = cx.shared.payload_bytes_max(cx.datagram_bytes_max);
         let is_long = payload.len() > packet_bytes_max;
         let place = self.group_place(id);
-        let must_wait = is_long || self.sending.holds(id);
+        let is_paced = cx.shared.rate_control == RateControl::Tfmcc;
+        let must_wait = is_long || is_paced || self.sending.holds(id);
         let reason = match place {
             None => Some(RejectReason::UnknownGroup(id)),
             Some(place) if !self.groups[place].is_joined => Some(RejectReason::NotAMember(id)),
@@ -165,7 +170,6 @@ impl Slingshot {
 
     /// Sends packets of the messages that wait, as many as may leave by now.
     fn pace(&mut self, cx: &mut Cx<'_>) {
-        let per_second = f64::from(cx.shared.message_bytes_per_second);
         while let Some(queued) = self.sending.queue.front() {
             let Some(place) = self.group_place(queued.group) else {
                 debug_assert!(false, "messages to a group end with it");
@@ -180,8 +184,10 @@ impl Slingshot {
                 None => queued.payload.clone(),
             };
             let (fragment, ticket) = (queued.next, queued.ticket);
-            let bytes = (Data::HEAD_BYTES + packet.len()) as f64;
-            self.sending.pace.take(cx.now, bytes, per_second);
+            let (id, bytes) = (queued.group, Data::HEAD_BYTES + packet.len());
+            let (per_second, pulse_bytes) = self.rate_for(cx, place, bytes);
+            self.sending.pace.take(cx.now, (bytes + pulse_bytes) as f64, per_second);
+            self.sending.paced = Some(id);
             let sent = self.send_packet(cx, place, packet, fragment);
             let queued = self.sending.queue.front_mut().expect("it was there");
             let is_first = queued.first.is_none();
@@ -196,6 +202,14 @@ impl Slingshot {
             if let Some(seq) = sent.filter(|_| is_first && ticket != 0) {
                 cx.deliver(Event::Sent { ticket, seq });
             }
+        }
+    }
+
+    /// The rate to a group has changed: what its last packet has still to wait changes with it.
+    pub(super) fn change_pace(&mut self, cx: &mut Cx<'_>, id: GroupId, from: f64, to: f64) {
+        if self.sending.paced == Some(id) {
+            self.sending.pace.change_rate(cx.now, from, to);
+            self.pace(cx);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use paceline_proto::core::{LinkFaults, Loss, Overhead};
+use paceline_proto::core::{LinkFaults, Loss, NodeId, Overhead};
 use paceline_proto::host::LinkRate;
 
 use crate::tcp::{HEAD_BYTES, Streams};
@@ -44,6 +44,10 @@ pub struct NetworkConfig {
     pub shape: Shape,
     /// Bits a second of each port or link; `None` for no limit. Default none.
     pub rate_bits_per_second: Option<u64>,
+    /// Bits a second of the ports of these nodes, in place of `rate_bits_per_second`, in both
+    /// directions; the slower port of a path counts. Only on a star, and not with streams that
+    /// behave as TCP. Default none.
+    pub port_rates: Vec<(NodeId, u64)>,
     /// What framing costs. Default Ethernet.
     pub overhead: Overhead,
     /// How streams behave. Default lossless.
@@ -65,6 +69,12 @@ pub struct NetworkConfig {
 }
 
 impl NetworkConfig {
+    /// Bits a second of this node's port; `None` for no limit.
+    pub(crate) fn rate_of(&self, node: NodeId) -> Option<u64> {
+        let own = self.port_rates.iter().find(|&&(slow, _)| slow == node);
+        own.map(|&(_, rate)| rate).or(self.rate_bits_per_second)
+    }
+
     /// The rate of a node's port, for a [host](paceline_proto::host::Host) whose services share it.
     /// `None` without a limit, and in a mesh, where each pair of nodes has a link of its own.
     pub fn link_rate(&self) -> Option<LinkRate> {

@@ -70,6 +70,7 @@ mod post;
 mod scanners;
 mod slingshot;
 mod slingshot_canaries;
+mod slingshot_congestion;
 mod slingshot_cut_seeds;
 mod slingshot_messages;
 mod slingshot_rogue_seeds;

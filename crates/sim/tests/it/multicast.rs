@@ -73,7 +73,9 @@ impl Ledger {
             }
             slingshot::Event::Sent { .. } => *self.sent.entry(node).or_default() += 1,
             slingshot::Event::Rejected { .. } => self.rejected += 1,
-            slingshot::Event::Overrun { .. } | slingshot::Event::Tuned { .. } => {
+            slingshot::Event::Overrun { .. }
+            | slingshot::Event::Tuned { .. }
+            | slingshot::Event::Slow { .. } => {
                 panic!("{node}: {event:?}")
             }
         }

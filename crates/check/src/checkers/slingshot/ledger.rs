@@ -210,7 +210,7 @@ impl SlingshotLedger {
                 life.hear((data.group, sender, data.incarnation), data.seq, false);
                 life.supply(self.packets.number(sender, data));
             }
-            Message::Ask { .. } => {}
+            Message::Ask { .. } | Message::Pulse(_) | Message::Report(_) => {}
         }
     }
 
@@ -313,7 +313,10 @@ impl SlingshotLedger {
                 life.overruns += 1;
                 Ok(())
             }
-            Event::Sent { .. } | Event::Rejected { .. } | Event::Tuned { .. } => Ok(()),
+            Event::Sent { .. }
+            | Event::Rejected { .. }
+            | Event::Tuned { .. }
+            | Event::Slow { .. } => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use paceline::multicast::{Event, Events, How, Packet};
+use paceline::multicast::{Config, Event, Events, How, Packet};
 use paceline::net::{Multicast as IpMulticast, MulticastUse};
 use paceline::{LeaveError, Multicast};
 use serde::Serialize;
@@ -38,8 +38,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// Starts the member; returns once it is in a view.
-    pub fn start(&self, runtime: &Runtime, ui: &Ui) -> Result<(Multicast, Events), CliError> {
+    /// Starts the member; returns once it is in a view. `sending` changes how it sends.
+    pub fn start(
+        &self,
+        runtime: &Runtime,
+        ui: &Ui,
+        sending: impl FnOnce(Config) -> Config,
+    ) -> Result<(Multicast, Events), CliError> {
         let host = &self.host;
         if !(200..=65_535).contains(&self.datagram) {
             return Err(CliError::Input(format!(
@@ -54,7 +59,7 @@ impl Args {
         }
         let change = self.repairs.apply(ui)?;
         let started = runtime.block_on(builder.start()).map_err(explain_host)?;
-        let group = started.multicast(host.group()).with_repairs(change);
+        let group = started.multicast(host.group()).with_repairs(|config| sending(change(config)));
         let group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
         let joined = runtime.block_on(unless_stopped(host.enter(group)));
         let (multicast, events) = joined?.map_err(explain)?;
@@ -234,6 +239,9 @@ pub fn describe(event: &Event) -> Option<String> {
                 percent(expected_ppm),
                 if *is_within_reach { "" } else { ", less than the target" }
             )
+        }
+        Event::Slow { member, bytes_per_second, .. } => {
+            format!("{member} takes {bytes_per_second} bytes a second only: it is not waited for")
         }
         Event::View(view) => describe_view(view),
         Event::LostPrimary => "too few members are reachable to agree on the next view".to_owned(),

@@ -47,7 +47,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         std::fs::create_dir_all(folder).map_err(LabError::write(folder))?;
     }
     let runtime = runtime()?;
-    let (multicast, mut events) = args.member.start(&runtime, ui)?;
+    let (multicast, mut events) = args.member.start(&runtime, ui, |config| config)?;
     let mut tally = Tally::default();
     runtime.block_on(async {
         tokio::pin! { let stop = stop_asked(); }

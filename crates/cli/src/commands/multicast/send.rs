@@ -2,10 +2,10 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use paceline::multicast::{Event, Events};
+use paceline::multicast::{Config, Event, Events, RateControl};
 use paceline::proto::slingshot::RejectReason;
 use paceline::{Multicast, MulticastError};
-use paceline_lab::scenario::units::{parse_frequency, parse_size};
+use paceline_lab::scenario::units::{parse_frequency, parse_rate, parse_size};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
@@ -26,6 +26,7 @@ use crate::ui::Ui;
 Examples:
   date | paceline multicast send --peer 127.0.0.1:7001
   paceline multicast send --peer 127.0.0.1:7001 --file image.jpeg
+  paceline multicast send --peer 127.0.0.1:7001 --file image.jpeg --rate-control tfmcc
   paceline multicast send --peer 127.0.0.1:7001 --rate 1000/s --size 1KB --count 60000")]
 pub struct Args {
     #[command(flatten)]
@@ -39,6 +40,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "rate")]
     file: Vec<PathBuf>,
 
+    /// What is paced, and how
+    #[arg(long, value_name = "HOW", default_value = "fixed")]
+    rate_control: RateControlName,
+
+    /// The highest rate of what is paced, with its heads but without repairs
+    #[arg(long, value_name = "RATE", default_value = "100Mbit", value_parser = rate_max)]
+    rate_max: BytesPerSecond,
+
     /// Generate this many messages a second
     #[arg(long, value_name = "RATE", value_parser = parse_frequency)]
     rate: Option<f64>,
@@ -50,6 +59,34 @@ pub struct Args {
     /// Stop after this many messages
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+}
+
+/// What is paced, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum RateControlName {
+    /// Messages of several packets, at --rate-max; others leave at once
+    Fixed,
+    /// All messages, at a rate that follows the slowest receiver (TFMCC, RFC 4654)
+    Tfmcc,
+}
+
+impl From<RateControlName> for RateControl {
+    fn from(name: RateControlName) -> RateControl {
+        match name {
+            RateControlName::Fixed => RateControl::Fixed,
+            RateControlName::Tfmcc => RateControl::Tfmcc,
+        }
+    }
+}
+
+/// A rate, as the protocol takes it.
+#[derive(Clone, Copy, Debug)]
+struct BytesPerSecond(u32);
+
+fn rate_max(text: &str) -> Result<BytesPerSecond, String> {
+    let bytes = u32::try_from(parse_rate(text)?.bytes_per_second()).ok();
+    let bytes = bytes.filter(|&bytes| bytes >= 1_000);
+    bytes.map(BytesPerSecond).ok_or_else(|| "expected 8kbit to 34Gbit".to_owned())
 }
 
 /// How long the member stays for others to ask it.
@@ -72,7 +109,11 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     }
     let files = args.file.iter().map(read_file).collect::<Result<Vec<_>, CliError>>()?;
     let runtime = runtime()?;
-    let (multicast, events) = args.member.start(&runtime, ui)?;
+    let (control, rate_max) = (args.rate_control, args.rate_max.0);
+    let sending = |config: Config| {
+        config.with_rate_control(control.into()).with_message_bytes_per_second(rate_max)
+    };
+    let (multicast, events) = args.member.start(&runtime, ui, sending)?;
     let document = runtime.block_on(exchange(&args, files, multicast, events, ui))?;
     ui.note(&format!("{} messages sent; {}", document.sent, document.received.describe()));
     ui.record(&document)?;

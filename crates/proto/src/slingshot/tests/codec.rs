@@ -17,7 +17,7 @@ fn decode(bytes: &[u8]) -> Result<Message, DecodeError> {
     laws::decode(bytes)
 }
 
-laws::laws!(Message, laws::any_of::<Message>(), 0u8..7);
+laws::laws!(Message, laws::any_of::<Message>(), 0u8..9);
 
 proptest! {
     #[test]
@@ -49,6 +49,7 @@ proptest! {
     #[test]
     fn a_flipped_bit_is_noticed_in_all_that_leaves_traces(
         data in laws::any_of::<Data>(), repair in laws::any_of::<Repair>(), rank in any::<u16>(),
+        pulse in laws::any_of::<Pulse>(), report in laws::any_of::<Report>(),
         place in any::<prop::sample::Index>(), bit in 0u8..8
     ) {
         let Data { group, incarnation, seq, .. } = data;
@@ -57,6 +58,8 @@ proptest! {
             Message::Supply(Supply { view: repair.view, rank, data: data.clone() }),
             Message::Data(data),
             Message::Repair(repair),
+            Message::Pulse(pulse),
+            Message::Report(report),
         ] {
             let mut bytes = encode_to_bytes(&message).to_vec();
             let at = 1 + place.index(bytes.len() - 1);
@@ -104,7 +107,21 @@ fn each_bad_field_has_its_error() {
     out_of_range(&beat, "seq");
     let long = packet_with(G, 1, 1, Payload::Zeros(65_536));
     out_of_range(&encode_to_bytes(&Message::Data(long)), "payload");
-    assert_eq!(decode(&[5]), Err(DecodeError::UnknownTag(5)));
+    assert_eq!(decode(&[7]), Err(DecodeError::UnknownTag(7)));
+    let [pulse, _] = paced();
+    let pulse = encode_to_bytes(&pulse).to_vec();
+    let changed = |at: usize, bytes: &[u8]| {
+        let mut changed = pulse.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    out_of_range(&changed(25, &[0x80]), "seq");
+    out_of_range(&changed(37, &[0; 4]), "rate");
+    out_of_range(&changed(41, &[0; 4]), "round_trip_max_us");
+    out_of_range(&changed(41, &[0xff; 4]), "round_trip_max_us");
+    out_of_range(&changed(45, &[0, 1, 0, 0]), "limiting");
+    out_of_range(&changed(50, &[0; 4]), "rate");
+    out_of_range(&changed(54, &[17]), "round_trips");
     let mut data = encode_to_bytes(&Message::Data(packet(G, 1, 1))).to_vec();
     *data.last_mut().unwrap() ^= 1;
     assert_eq!(decode(&data), Err(DecodeError::Checksum));
@@ -137,6 +154,51 @@ fn a_packet_of_the_largest_size_fits_all_messages_with_it() {
         [Message::Supply(supply), repair_of(std::slice::from_ref(&data), 0), Message::Data(data)];
     assert_eq!(messages.iter().map(Wire::wire_len).max(), Some(1200));
 }
+
+/// The two messages of congestion control.
+fn paced() -> [Message; 2] {
+    let pulse = Pulse {
+        group: GroupId(3),
+        incarnation: 102,
+        view: ViewId(1),
+        stamp_us: 0x0102_0304,
+        next: 300,
+        round: 5,
+        allowed: 1_000_000,
+        round_trip_max_us: 20_000,
+        limiting: 6,
+        is_slow_start: true,
+        suppression: u32::MAX,
+        round_trips: RoundTripsBuilder::default().build([(6, 10_000), (7, 20_000)].into_iter()),
+    };
+    let report = Report {
+        group: GroupId(3),
+        incarnation: 102,
+        stamp_us: 0x0102_0304,
+        held_us: 250,
+        round: 5,
+        loss: 0x0080_0000,
+        received: 900_000,
+        wanted: 1_200_000,
+        is_lossless: false,
+        is_followed: true,
+    };
+    [Message::Pulse(pulse), Message::Report(report)]
+}
+
+#[test]
+fn the_messages_of_congestion_control_are_what_they_always_were() {
+    for (message, expected) in paced().iter().zip(PACED) {
+        assert_eq!(hex(message), expected.replace(' ', ""), "{message}");
+    }
+}
+
+const PACED: [&str; 2] = [
+    "05 00000003 0000000000000066 0000000000000001 01020304 000000000000012c 00000005 000f4240 \
+     00004e20 00000006 01 ffffffff 02 000600002710 000700004e20 70011ce6",
+    "06 00000003 0000000000000066 01020304 000000fa 00000005 00800000 000dbba0 00124f80 00 01 \
+     e03a2d7a",
+];
 
 #[test]
 fn the_encoding_is_what_it_always_was() {
@@ -181,5 +243,5 @@ const GOLDEN: [&str; 6] = [
 fn the_documentation_has_all_messages_as_they_are() {
     let page = include_str!("../../../../../docs/protocols/slingshot.md");
     let section = laws::section(page, "### Messages");
-    assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=4));
+    assert_eq!(laws::documented(&Message::rows(), section), Vec::from_iter(0..=6));
 }

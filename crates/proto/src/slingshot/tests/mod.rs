@@ -1,6 +1,7 @@
 //! One member, driven by hand: what goes in, and every output read beside it.
 
 mod codec;
+mod congestion;
 mod delivery;
 mod groups;
 mod hostile;
@@ -190,6 +191,9 @@ impl Bench {
             Event::Overrun { packets } => format!("overrun {packets}"),
             Event::Tuned { rate, is_within_reach, .. } => {
                 format!("tuned to ({},{}), within reach: {is_within_reach}", rate.r, rate.c)
+            }
+            Event::Slow { group, member, bytes_per_second } => {
+                format!("{member} of {group} is slow: {bytes_per_second}")
             }
             Event::Sent { ticket, seq } => format!("sent {ticket} as {seq}"),
             Event::Rejected { ticket, reason } => format!("rejected {ticket}: {reason}"),

@@ -127,7 +127,11 @@ impl Serving {
                 Some(multicast::Event::Packet(_)) => packets += 1,
                 Some(multicast::Event::Lost { first, end, .. }) => lost += end - first,
                 // Counters have these.
-                Some(multicast::Event::Overrun { .. } | multicast::Event::Tuned { .. }) => {}
+                Some(
+                    multicast::Event::Overrun { .. }
+                    | multicast::Event::Tuned { .. }
+                    | multicast::Event::Slow { .. },
+                ) => {}
                 Some(event) => self.note(describe_multicast(&event)).await,
             }
         }
