@@ -57,7 +57,7 @@ impl Member for Chain {
 #[derive(Debug)]
 struct Accepted {
     blocks: u64,
-    // What the first member that delivered it was told of its end.
+    // Its end, as it was given to the first member that delivered it.
     end: Option<u64>,
     payload: Payload,
     deliveries: usize,

@@ -1,8 +1,8 @@
 //! Multicast in time: each member gets a message soon, or learns that it is lost.
 //!
 //! A message leaves once, as a datagram or several, and members repair each other's losses within
-//! milliseconds ([`proto::slingshot`](paceline_proto::slingshot)). Membership and failure detection are those of
-//! a [`Group`](crate::Group).
+//! milliseconds ([`proto::slingshot`](paceline_proto::slingshot)). Membership and failure detection
+//! are those of a [`Group`](crate::Group).
 
 mod builder;
 mod error;
@@ -47,9 +47,9 @@ impl Deref for Multicast {
 impl Multicast {
     /// Sends a message to all other members, as soon as it is admitted. One of at most
     /// [`packet_bytes_max`](Multicast::packet_bytes_max) leaves at once, as a datagram, unless
-    /// [`rate_control`](Config::with_rate_control) paces it. A longer one leaves in several, at the
-    /// rate of [`message_bytes_per_second`](Config::with_message_bytes_per_second), and those to the
-    /// same group wait until it has left. Receivers repair losses, and get a message whole or not at
+    /// [`rate_control`](Config::with_rate_control) paces it. A longer one leaves in several, at
+    /// [`message_bytes_per_second`](Config::with_message_bytes_per_second), and those to the same
+    /// group wait until it has left. Receivers repair losses, and get a message whole or not at
     /// all.
     ///
     /// # Errors

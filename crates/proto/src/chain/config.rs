@@ -36,8 +36,8 @@ knobs! {
         /// Maximum queueing delay of accepted bytes at their origin, at the current send rate of
         /// own blocks. It adds to the latency under load; a smaller value wakes the application for
         /// fewer messages at a time. If less than 4 KiB leave within this time, there is no queue:
-        /// the next message is admitted once it can be sent at once. In any case what fills a bundle
-        /// that waits for a busy hop is admitted.
+        /// the next message is admitted once it can be sent at once. What fills a bundle that waits
+        /// for a busy hop is admitted in any case.
         queue_time / with_queue_time: Duration = Duration::from_micros(500);
         /// A member acknowledges at the latest after this many blocks: to their origin, and to the
         /// sender of a hop. To their origin also after half of `window_bytes`. At most half of

@@ -157,8 +157,8 @@ impl Protocol for Multicast {
     }
 
     /// Messages of one packet that are not paced are sent when their command is handled. Until then
-    /// they wait, at most as many bytes as one datagram queue takes. Those that are paced wait until
-    /// they have left; so may as many bytes of them, before no more are admitted.
+    /// they wait, at most as many bytes as one datagram queue takes. Those that are paced wait
+    /// until they have left; so may as many bytes of them, before no more are admitted.
     fn admission(&self) -> usize {
         let queued_bytes = self.slingshot.queued().1;
         ADMITTED_BYTES.saturating_sub(queued_bytes.saturating_sub(ADMITTED_BYTES))

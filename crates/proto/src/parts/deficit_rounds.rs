@@ -87,8 +87,8 @@ impl<L> DeficitRounds<L> {
         None
     }
 
-    /// Removes the line that [`DeficitRounds::next`] returned: nothing of it waits any more. Returns
-    /// its deficit, which is less than a quantum.
+    /// Removes the line that [`DeficitRounds::next`] returned: nothing of it waits any more.
+    /// Returns what is left of its deficit.
     pub(crate) fn remove_first(&mut self) -> usize {
         self.is_visited = false;
         self.turns.pop_front().map_or(0, |turn| turn.deficit)

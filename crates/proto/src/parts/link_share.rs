@@ -203,8 +203,7 @@ impl<T> LinkShare<T> {
         Some(Waiting { service, path, bytes, message })
     }
 
-    /// The service whose turn it is has sent all that waited, and no more since: the turn is another
-    /// one's.
+    /// Ends the turn of a service that has sent all that waited, and has had no more since.
     fn end_turn_if_empty(&mut self) {
         let Some(line) = self.lines.iter().next().filter(|line| line.paths.is_empty()) else {
             return;

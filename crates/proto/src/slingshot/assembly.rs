@@ -34,8 +34,8 @@ pub(super) struct Partial {
     packets: u16,
     bytes: u32,
     pub(super) progress: Progress,
-    /// The first sign of any of its packets here. What others say of the time at which these came is
-    /// not exact enough: a repair tells that of its first and of its last packet.
+    /// The first sign of any of its packets here. What others say of the time at which these came
+    /// is not exact enough: a repair tells that of its first and of its last packet.
     pub(super) since: Instant,
     /// The least direct way by which any of its packets came.
     way: Way,

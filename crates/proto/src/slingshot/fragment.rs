@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BufMut, BytesMut};
 
-use super::message::SEQ_MAX;
+use super::seq::SEQ_MAX;
 use crate::core::Payload;
 
 /// The head of a fragment, in front of its part of the message.

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::congestion::{Pulse, Report};
+use super::pulse::{Pulse, Report};
+use super::seq::check_seq;
 use crate::core::Rng;
 use crate::core::field::{
     ChecksumBefore, ChecksumBehind, Field, Summed, any_that, fields, messages,
@@ -15,8 +16,6 @@ use crate::parts::fec::Coded;
 pub(super) const NAMES_MAX: usize = 128;
 /// Bytes before the payload of a [`Supply`] on the wire.
 pub(super) const SUPPLY_HEAD_BYTES: usize = 5 + Supply::BYTES_MIN;
-/// Highest number that a packet may have.
-pub(super) const SEQ_MAX: u64 = u64::MAX / 2;
 /// Most bytes of a packet, whose length repairs add up in two bytes.
 const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -554,17 +553,6 @@ messages! {
         5 => Pulse(pulse: Pulse as ChecksumBehind) ["{pulse}"],
         /// The answer of a receiver.
         6 => Report(report: Report as ChecksumBehind) ["{report}"],
-    }
-}
-
-/// Refuses a number that no packet has: one above half of all.
-///
-/// # Errors
-/// With the number, as the field `seq`.
-pub fn check_seq(&seq: &u64) -> Result<(), DecodeError> {
-    match seq {
-        0..=SEQ_MAX => Ok(()),
-        value => Err(DecodeError::OutOfRange { field: "seq", value }),
     }
 }
 

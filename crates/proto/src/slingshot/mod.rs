@@ -38,9 +38,11 @@ pub mod ledger;
 mod message;
 mod parted;
 mod pull;
+mod pulse;
 mod receive;
 mod regions;
 mod sending;
+mod seq;
 mod steering;
 pub mod tuner;
 
@@ -65,14 +67,14 @@ pub use config::{
     Code, Config, Follow, MEMBERS_MAX, Order, PartialCopies, Pull, PullFrom, Rate, RateControl,
     RepairBy,
 };
-pub use congestion::{NO_RANK, Pulse, Report, RoundTrips, RoundTripsBuilder};
 pub use fragment::Fragment;
 pub use interface::{Command, Event, How, RejectReason, Timer};
 pub use message::{
-    Ages, Data, Framing, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, check_seq,
-    checksum,
+    Ages, Data, Framing, Heartbeat, Message, Name, Names, NamesBuilder, Repair, Supply, checksum,
 };
 pub use pull::allowance;
+pub use pulse::{NO_RANK, Pulse, Report, RoundTrips, RoundTripsBuilder};
+pub use seq::check_seq;
 
 type Cx<'a> = Context<'a, Slingshot>;
 

@@ -70,8 +70,8 @@ impl Args {
             MulticastUse::FellBack { reason } => format!("a copy to each member: {reason}"),
         };
         ui.note(&format!(
-            "{} listens on {}; {way}; messages of up to {} bytes, packets of up to {}; {} KiB receive \
-             buffer",
+            "{} listens on {}; {way}; messages of up to {} bytes, packets of up to {}; {} KiB \
+             receive buffer",
             multicast.id(),
             multicast.local_addr(),
             multicast.message_bytes_max(),

@@ -21,8 +21,9 @@ Examples, one in each terminal:
 
 With --json a message is a JSON document in a line: {\"sender\":3,\"seq\":0,\"text\":\"hello\",
 \"how\":\"direct\",\"after_ms\":0.0,\"late\":false}, with \"packets\" if it took several; so are
-losses and views. A message that is not UTF-8 is in base64 under \"text_base64\" instead of \"text\",
-with --save its \"file\" is named instead. On a terminal control characters are shown as \\x1b.")]
+losses and views. A message that is not UTF-8 is in base64 under \"text_base64\" instead of
+\"text\"; with --save the message's \"file\" is named instead. On a terminal control characters are
+shown as \\x1b.")]
 pub struct Args {
     #[command(flatten)]
     member: member::Args,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::message::{NO_RANK, Pulse, ROUND_TRIPS_MAX, Report};
 use super::receiver::{Answer, Receiver, ReportHead, Standing};
 use super::sender::{Limits, Notice, Sender, micros, stamp};
 use crate::core::{GroupId, Instant, Lane, NodeId, View};
 use crate::slingshot::interface::{Event, Timer};
 use crate::slingshot::message::Message;
+use crate::slingshot::pulse::{NO_RANK, Pulse, ROUND_TRIPS_MAX, Report};
 use crate::slingshot::{Config, Cx, RateControl, Slingshot, counters};
 
 /// How much longer than it was under way, in sixteenths and besides a constant, a report may say
@@ -46,7 +46,7 @@ impl Slingshot {
         }
         let group = &mut self.groups[place];
         if group.members.len() <= 1 {
-            // Nobody receives: nothing limits the rate, and who joins is begun with.
+            // There is no receiver: nothing limits the rate, and who joins is begun with.
             group.congestion = None;
             return (rate_max, 0);
         }

@@ -8,7 +8,7 @@
 //! wait for a random time and are cancelled when a lower rate is announced ([`suppression`]).
 //!
 //! Departures from RFC 4654: what it puts into each data packet goes into a message of its own
-//! ([`Pulse`]), about once a round-trip time, so that data packets have no byte more; round-trip
+//! (a `Pulse`), about once a round-trip time, so that data packets have no byte more; round-trip
 //! times below [`ROUND_TRIP_MIN`] count as that; in groups of up to 16 members every receiver
 //! reports once a round; a receiver that wants too little for too long is not followed
 //! (`rate_min`).
@@ -16,7 +16,6 @@
 mod equation;
 mod exchange;
 mod loss_history;
-mod message;
 mod rate_meter;
 mod receiver;
 mod sender;
@@ -24,12 +23,11 @@ mod suppression;
 
 use std::time::Duration;
 
-pub use message::{NO_RANK, Pulse, Report, RoundTrips, RoundTripsBuilder};
 pub(super) use receiver::Receiver;
 pub(super) use sender::Sender;
 
 /// The shortest round-trip time with which rates are computed, and the least time between two
-/// [`Pulse`]s. In a cluster a round trip takes less than the transmission of some packets: the
+/// `Pulse`s. In a cluster a round trip takes less than the transmission of some packets: the
 /// equation then gives a rate that a link carries only if most packets are lost. It is also the
 /// granularity of the timers that this protocol uses.
 pub(crate) const ROUND_TRIP_MIN: Duration = Duration::from_millis(10);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::equation::{loss_event_rate, throughput};
 use super::loss_history::LossHistory;
-use super::message::{Pulse, Report};
 use super::rate_meter::RateMeter;
 use super::suppression::{self, SMALL_GROUP};
 use super::{ROUND_TRIP_MIN, Smoothed};
 use crate::core::{Instant, Rng};
+use crate::slingshot::pulse::{Pulse, Report};
 
 /// Length of a feedback round where reports are suppressed, in largest round-trip times of the
 /// group. Source: RFC 4654, section 3.4.

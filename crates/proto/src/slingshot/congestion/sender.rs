@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::equation::throughput;
-use super::message::{ROUND_TRIPS_MAX, Report, RoundTrips, RoundTripsBuilder};
 use super::receiver::ROUND_LASTS;
 use super::suppression::SMALL_GROUP;
 use super::{ROUND_TRIP_MIN, Smoothed};
 use crate::core::{Instant, NodeId};
 use crate::slingshot::Follow;
+use crate::slingshot::pulse::{ROUND_TRIPS_MAX, Report, RoundTrips, RoundTripsBuilder};
 
 /// The largest round-trip time of the group until one was measured. RFC 4654, section 3.1, takes
 /// 500 ms; members are in one cluster or region, and half a second exceeds the default deadline.

@@ -1,8 +1,8 @@
 //! Predicts the share of losses that a rate of fire recovers, and how soon.
 //!
 //! [`predict`] computes for one [`Setting`] the share of lost packets recovered by a given time.
-//! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does; that of
-//! [`Messages`] that need several packets follows from their length. At run
+//! [`choose`] finds the cheapest setting that meets a [`Target`], or reports that none does;
+//! [`Messages::choose`] does so for messages that need several packets. At run
 //! time a [`Corrector`] changes the setting when measurements differ from the prediction.
 //!
 //! # The model

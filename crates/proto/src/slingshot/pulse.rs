@@ -4,9 +4,9 @@ use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::seq::check_seq;
 use crate::core::field::{Field, Summed, fields};
 use crate::core::{DecodeError, GroupId, Payload, Rng, ViewId, split, take_u8};
-use crate::slingshot::message::check_seq;
 
 /// Most receivers whose round-trip times a [`Pulse`] names.
 pub(crate) const ROUND_TRIPS_MAX: usize = 16;
