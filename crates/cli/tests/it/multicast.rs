@@ -4,23 +4,29 @@ use crate::support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use serde_json::Value;
 use support::{Place, free_port};
 
-/// A receiver that ends with the test.
-struct Receiver(Child);
+/// A receiver that ends with the test. What it prints is read while it runs: it waits for that.
+struct Receiver {
+    child: Child,
+    printed: Option<JoinHandle<Vec<String>>>,
+}
 
 impl Receiver {
     fn start(mut command: Command) -> Receiver {
-        Receiver(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let printed = std::thread::spawn(|| stdout.lines().map(Result::unwrap).collect());
+        Receiver { child, printed: Some(printed) }
     }
 
     /// Waits for its end and gives what it printed.
     fn lines(&mut self) -> Vec<Value> {
-        let stdout = BufReader::new(self.0.stdout.take().unwrap());
-        let lines: Vec<String> = stdout.lines().map(Result::unwrap).collect();
-        assert!(self.0.wait().unwrap().success());
+        let lines = self.printed.take().unwrap().join().unwrap();
+        assert!(self.child.wait().unwrap().success());
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
@@ -28,8 +34,8 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
