@@ -186,8 +186,8 @@ fn read_size(table: &mut Table<'_>, scenario: &Scenario, setup: &Setup) -> Resul
              of {datagram} bytes ([topology] datagram), and a quarter of bytes_max"
         ),
         true => format!(
-            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a repair with its packet numbers must fit a \
-             datagram of {datagram} bytes ([topology] datagram)"
+            "\"{SIZE_MIN}B\" to \"{bytes_max}B\": a packet, and a repair with its packet numbers \
+             where there are such, must fit a datagram of {datagram} bytes ([topology] datagram)"
         ),
         false => format!("a [topology] datagram above {datagram} bytes: no packet fits this one"),
     };
@@ -236,7 +236,7 @@ mod tests {
             (&["workload.rate=0/s"], "0.001/s to 1000000/s"),
             (&["workload.size=2MiB"], "\"20B\" to \"1048576B\""),
             (&["workload.size=1MiB", "deadline=50ms"], "what is sent within the deadline"),
-            (&["protocol.kind=ack", "workload.size=1200B"], "\"20B\" to \"1091B\""),
+            (&["protocol.kind=ack", "workload.size=1200B"], "\"20B\" to \"1175B\""),
             (&["duration=1s"], "no packets to measure"),
             (&["protocol.kind=srm", "protocol.r=8"], "unknown key `r`"),
             (&["protocol.kind=srm", "protocol.distance=0s"], "distance"),
