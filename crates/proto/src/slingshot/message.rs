@@ -25,7 +25,7 @@ pub enum Framing {
     /// A message.
     #[default]
     Whole,
-    /// A part of a message that needs several packets: a [`Fragment`].
+    /// A part of a message that needs several packets: a [`Fragment`](super::Fragment).
     Fragment,
 }
 
