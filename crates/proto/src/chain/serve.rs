@@ -179,7 +179,7 @@ impl Chain {
     }
 
     /// Asks to hear when the hop runs low, so that several blocks leave for one wake-up.
-    pub(super) fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
+    fn ask_for_drained(&self, cx: &mut Cx<'_>, to: NodeId) {
         cx.notify_drained(to, drained_bytes(cx.shared));
     }
 }

@@ -131,7 +131,7 @@ with_ledger! {
         OVERTAKEN = "slingshot_overtaken", [packets];
         /// An own message came back.
         OWN_ECHO = "slingshot_own_echo", [messages];
-        /// Name a rank that the view does not have, or a time that is none; dropped.
+        /// Name a rank outside the view, or a round-trip time out of range; dropped.
         PULSE_WRONG = "slingshot_pulse_wrong", [messages; fault];
         /// Sent: the rate of this sender.
         PULSES = "slingshot_pulses", [messages];

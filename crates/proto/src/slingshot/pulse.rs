@@ -115,7 +115,7 @@ fields! {
         pub allowed: u32 where check_rate,
         /// The largest round-trip time of the group, microseconds.
         pub round_trip_max_us: u32 where check_round_trip,
-        /// The rank of the current limiting receiver; [`NO_RANK`] if there is none.
+        /// The rank of the current limiting receiver, or [`NO_RANK`].
         pub limiting: u32 where check_rank,
         /// True in slow start.
         pub is_slow_start: bool,

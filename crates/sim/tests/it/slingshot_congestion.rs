@@ -56,7 +56,7 @@ fn sim(config: Config, slow: &[(u32, u64)], tagged: &[u32]) -> Sim<'static, Slin
 /// Applications that always have something to send, and what they see.
 #[derive(Default)]
 struct Load {
-    /// Bytes of packets that each node sent, and receivers that it was told are slow.
+    /// Bytes of packets that each node sent, and the receivers that it reported slow.
     sent: Vec<u64>,
     pulses: u64,
     reports: u64,

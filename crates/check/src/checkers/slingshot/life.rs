@@ -236,7 +236,10 @@ impl Life {
             match reports.note(seq, Outcome::Delivered) {
                 Some(Outcome::Delivered) => return Err((Rule::Once, format!("told {name} again"))),
                 Some(Outcome::Lost) => {
-                    return Err((Rule::Time, format!("told {name} after it was told lost")));
+                    return Err((
+                        Rule::Time,
+                        format!("delivered {name} after it had reported it lost"),
+                    ));
                 }
                 None => {}
             }
@@ -372,7 +375,7 @@ impl Life {
         let (of, end) = among.first().copied().unwrap_or((u64::MAX, 0));
         if came > 0 && (of != lost.start || lost.end > end || u64::from(came) >= end - of) {
             let what =
-                format!("reported {came} packets of a message from {name} on, which is none");
+                format!("reported {came} packets of a message from {name} on: none begins there");
             return Err((Rule::Accounting, what));
         }
         for (first, _) in among {

@@ -307,7 +307,7 @@ impl Sender {
     fn adapt(&mut self, now: Instant) {
         let (rate_min, rate_max) = (self.limits.rate_min, self.limits.rate_max);
         let Some(chosen) = self.choose() else {
-            // All receivers are behind, or none is to be followed.
+            // No receiver is followed: each is slow, silent or not tagged.
             self.limiting = None;
             self.allowed = self.allowed.min(rate_min);
             return;
