@@ -46,7 +46,7 @@ pub struct Args {
 
     /// The highest rate of what is paced, with its heads but without repairs
     #[arg(long, value_name = "RATE", default_value = "100Mbit", value_parser = rate_max)]
-    rate_max: BytesPerSecond,
+    rate_max: u32,
 
     /// Generate this many messages a second
     #[arg(long, value_name = "RATE", value_parser = parse_frequency)]
@@ -79,14 +79,10 @@ impl From<RateControlName> for RateControl {
     }
 }
 
-/// A rate, as the protocol takes it.
-#[derive(Clone, Copy, Debug)]
-struct BytesPerSecond(u32);
-
-fn rate_max(text: &str) -> Result<BytesPerSecond, String> {
+/// Reads a rate as bytes a second.
+fn rate_max(text: &str) -> Result<u32, String> {
     let bytes = u32::try_from(parse_rate(text)?.bytes_per_second()).ok();
-    let bytes = bytes.filter(|&bytes| bytes >= 1_000);
-    bytes.map(BytesPerSecond).ok_or_else(|| "expected 8kbit to 34Gbit".to_owned())
+    bytes.filter(|&bytes| bytes >= 1_000).ok_or_else(|| "expected 8kbit to 34Gbit".to_owned())
 }
 
 /// How long the member stays for others to ask it.
@@ -109,7 +105,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     }
     let files = args.file.iter().map(read_file).collect::<Result<Vec<_>, CliError>>()?;
     let runtime = runtime()?;
-    let (control, rate_max) = (args.rate_control, args.rate_max.0);
+    let (control, rate_max) = (args.rate_control, args.rate_max);
     let sending = |config: Config| {
         config.with_rate_control(control.into()).with_message_bytes_per_second(rate_max)
     };
