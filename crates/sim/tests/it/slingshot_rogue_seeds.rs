@@ -25,6 +25,8 @@ const DELIVER: Duration = Duration::from_secs(5);
 /// Packets of a member to each of its groups before and while others are rogue, and after it.
 const EARLY: u32 = 40;
 const LATE: u32 = 5;
+/// The rate at which senders that follow their receivers send at least, bytes a second.
+const RATE_MIN: u32 = 20_000;
 
 /// A run, wholly drawn from its seed.
 struct World {
@@ -46,6 +48,9 @@ impl World {
         scenario.suite = "slingshot_rogue_seeds";
         // Applications consume at once, and packets to several groups come at the same instant.
         let config = scenario.config.clone().with_unread_max(None);
+        // A rogue member may hold a sender that follows it at this rate: what waits leaves in time.
+        // If no member were followed, its rate would stay the first one: a packet in 100 ms.
+        let config = config.with_rate_min(Some(RATE_MIN)).with_followed(true);
         scenario.config = config.build().expect("as drawn");
         let mut honest: Vec<NodeId> = (0..scenario.nodes()).map(NodeId::from).collect();
         let count = 1 + rng.below(scenario.nodes() / 3);

@@ -15,16 +15,17 @@ use slingshot_swarm::{Outcome, Scenario, recovered_share};
 fn seeds_tell_what_was_sent_once_and_in_time_and_forget_nothing() {
     let measured = |outcome: Outcome| {
         let Totals { direct, recovered, pulled, lost, late } = outcome.totals;
-        let Outcome { messages: whole, messages_lost: in_part, refused, overrun, events, .. } =
-            outcome;
-        [direct, recovered, pulled, lost, late, whole, in_part, refused, overrun, events]
+        let Outcome { messages: whole, messages_lost: in_part, reports, .. } = outcome;
+        let Outcome { refused, overrun, events, .. } = outcome;
+        [direct, recovered, pulled, lost, late, whole, in_part, reports, refused, overrun, events]
     };
     let (count, totals) = swarm::run_all(Scenario::draw, measured);
-    let [direct, recovered, pulled, lost, late, whole, in_part, refused, overrun, events] = totals;
+    let [direct, recovered, pulled, lost, late, whole, in_part, reports, refused, overrun, events] =
+        totals;
     println!(
         "{count} seeds: {direct} direct, {recovered} recovered, {pulled} pulled, {lost} lost, \
-         {late} late, messages: {whole} whole, {in_part} lost in part; {refused} refused, \
-         {overrun} overrun, {events} events"
+         {late} late, messages: {whole} whole, {in_part} lost in part; {reports} reports, \
+         {refused} refused, {overrun} overrun, {events} events"
     );
     assert!(
         count < 100 || totals.iter().all(|&total| total > 0),

@@ -13,7 +13,8 @@ use paceline_check::swarm::Options;
 use paceline_check::{Gate, Honest, LIES, Swarm, Wrapped};
 use paceline_proto::core::{GroupId, Instant, LinkFaults, Loss, NodeId, Payload, Rng, View};
 use paceline_proto::slingshot::{
-    Code, Command, Config, Event, Order, Pull, PullFrom, Rate, Slingshot, tuner,
+    Code, Command, Config, Event, Follow, Order, Pull, PullFrom, Rate, RateControl, Slingshot,
+    tuner,
 };
 use paceline_sim::{
     Codec, Digest, Fault, FaultSupport, Multicast, NetworkConfig, Observer, Reply, Sim, SimConfig,
@@ -89,6 +90,8 @@ pub struct Outcome {
     pub severed: u64,
     /// Crashes within a handler call.
     pub crashed_amid: u64,
+    /// Reports of receivers that a sender follows.
+    pub reports: u64,
     /// Messages of several packets that were delivered, and those that were given up.
     pub messages: u64,
     pub messages_lost: u64,
@@ -115,7 +118,7 @@ impl Scenario {
             gate: Gate::default(),
             clocks: Clocks::default(),
             suite: "slingshot_seeds",
-            config: draw_message_rate(seed, config),
+            config: draw_rate_control(seed, draw_message_rate(seed, config)),
         }
     }
 
@@ -203,6 +206,7 @@ impl Scenario {
             lies: count(LIES.name()),
             severed: count(SEVERED),
             crashed_amid: count(CRASHED_AMID),
+            reports: count("slingshot_reports_received"),
             messages: count("slingshot_messages"),
             messages_lost: count("slingshot_messages_lost"),
         })
@@ -223,6 +227,9 @@ impl Swarm for Scenario {
         ("most of the packets", |run| run.packets = 20),
         ("messages of several packets", |run| run.messages.clear()),
         ("most of these messages", |run| run.messages.truncate(1)),
+        ("congestion control", |run| {
+            run.config = run.config.clone().with_rate_control(RateControl::Fixed);
+        }),
         ("clocks", |run| run.clocks = Clocks::default()),
         ("strangers", |run| run.strangers = 0),
         ("the codec", |run| run.codec = Codec::Typed),
@@ -378,6 +385,22 @@ fn draw_message_rate(seed: u64, config: Config) -> Config {
     let mut rng = Rng::new(seed, 0x10e);
     let rate = [100_000, 500_000, 2_000_000, 12_500_000][rng.below(4) as usize];
     config.with_message_bytes_per_second(rate)
+}
+
+/// All members send alike, and each may be followed.
+fn draw_rate_control(seed: u64, config: Config) -> Config {
+    let mut rng = Rng::new(seed, 0x7fc);
+    if !rng.chance(0.3) {
+        return config;
+    }
+    let follow = [Follow::Slowest, Follow::Fastest, Follow::Tagged][rng.below(3) as usize];
+    let rate_min = [None, Some(1_000), Some(100_000)][rng.below(3) as usize];
+    let is_followed = rng.chance(0.5);
+    config
+        .with_rate_control(RateControl::Tfmcc)
+        .with_follow(follow)
+        .with_rate_min(rate_min)
+        .with_followed(is_followed)
 }
 
 fn draw_network(rng: &mut Rng) -> NetworkConfig {
