@@ -209,7 +209,9 @@ impl Driver {
         if peer.reach == Reach::Cut {
             return;
         }
-        let node = peer.node;
+        // A service whose backlog is as low as it asked for already adds to this same write.
+        self.tell_drained(place);
+        let peer = self.peers.at(place);
         let flushed = peer.outgoing.flush(self.chassis.now, &mut self.chassis.traffic);
         if peer.outgoing.refill_by() != Instant::MAX && !self.refilling.contains(&place) {
             self.refilling.push(place);
@@ -219,6 +221,12 @@ impl Driver {
             Ok(Flushed::More) => self.chassis.again.push(Source::Outgoing(place)),
             Err(_) => return self.break_outgoing(place),
         }
+        self.tell_drained(place);
+    }
+
+    /// Calls the services whose backlog to a peer has fallen as far as they wait for.
+    fn tell_drained(&mut self, place: usize) {
+        let node = self.peers.at(place).node;
         let mut drained = std::mem::take(&mut self.drained);
         self.take_drained(place, &mut drained);
         for service in drained.drain(..) {
