@@ -62,7 +62,7 @@ impl Datagrams {
             }
             self.room = None;
         }
-        loop {
+        while !self.queue.is_empty() {
             self.send_many(traffic);
             // The rest is a single part, or the kernel refuses it and gives the reason.
             let (socket, state) = self.arrivals.socket();

@@ -427,7 +427,9 @@ impl Driver {
     ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
         if whose == Whose::Unknown {
-            return Err(named(Refusal::UnknownService));
+            let ServiceNumber(service) = header.service;
+            let sent = format!("{} at {from} to service {service:08x}", header.sender);
+            return Err((Refusal::UnknownService, sent));
         }
         let place = match self.peers.place(header.sender) {
             Some(place) if header.sender != self.config.node => place,
@@ -500,7 +502,9 @@ impl Driver {
             let (number, message) = entry?;
             if let Err(refusal) = self.take_addressed(header.sender, self.whose(number), message) {
                 // The messages behind it may be of other services.
-                self.refuse(refusal, &format_args!("{} at {from}", header.sender));
+                let ServiceNumber(service) = number;
+                let sent = format_args!("{} at {from} to service {service:08x}", header.sender);
+                self.refuse(refusal, &sent);
             }
         }
         Ok(())
