@@ -62,6 +62,23 @@ impl Driver {
         self.queue_copy(to, record);
     }
 
+    /// Lists the places of the nodes to which a service's group messages are copied: the other
+    /// hosts that it watches, or all known nodes if it watches none itself.
+    fn list_receivers(&mut self, service: ServicePlace, receivers: &mut Vec<usize>) {
+        let me = self.config.node;
+        match self.detector.listed(service) {
+            Some(nodes) => {
+                let (now, ready) = (self.chassis.now, &self.chassis.ready);
+                let place = |&node: &NodeId| self.peers.place_or_recall(node, now, ready);
+                receivers.extend(nodes.iter().filter_map(place));
+            }
+            None => {
+                let known = 0..self.peers.len();
+                receivers.extend(known.filter(|&place| self.peers.at(place).node != me));
+            }
+        }
+    }
+
     /// Sends a message of a service to a node.
     pub(super) fn send_message(
         &mut self,
@@ -208,8 +225,9 @@ impl Carrier for Carrying<'_> {
         }
     }
 
-    /// Sends a message to a group: once with IP multicast, else to every other known node, which
-    /// drops it unless it has joined.
+    /// Sends a message to a group: once with IP multicast, else a copy to each other member of
+    /// the service, or to each known node if it has a fixed roster. Who has not joined the group
+    /// drops it.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         let driver = &mut *self.driver;
         if HEADER_BYTES + GROUP_BYTES + message.wire_len() > driver.config.datagram_bytes_max {
@@ -228,23 +246,12 @@ impl Carrier for Carrying<'_> {
             let queued = Queued::Multicast(to, record);
             return driver.wait_for_link((self.number, path), bytes, queued);
         }
-        for place in 0..driver.peers.len() {
-            if driver.peers.at(place).node == driver.config.node {
-                continue;
-            }
-            if !driver.is_group_copy_due(place) {
-                driver.chassis.counters.add(counters::PROOF_DROPPED, 1);
-                continue;
-            }
-            let path = Path { to: Some(driver.peers.at(place).node), lane: Lane::Datagram };
-            if driver.admits(self.number, path, record.len()) {
-                let copies = driver.chassis.draw(place, Lane::Datagram);
-                driver.send_datagram(place, Content::Record(record.clone()), copies);
-            } else {
-                let queued = Queued::Copy(record.clone());
-                driver.wait_for_link((self.number, path), record.len(), queued);
-            }
+        let mut receivers = std::mem::take(&mut driver.receivers);
+        driver.list_receivers(self.service, &mut receivers);
+        for place in receivers.drain(..) {
+            self.send_copy(place, &record);
         }
+        self.driver.receivers = receivers;
     }
 
     fn end_sends(&mut self) {
@@ -253,6 +260,24 @@ impl Carrier for Carrying<'_> {
 
     fn arm(&mut self, at: Instant, slot: u32) {
         self.driver.deadlines.set(at, Deadline::Timer { service: self.service, slot });
+    }
+}
+
+impl Carrying<'_> {
+    /// Sends a copy of a group's message to a peer.
+    fn send_copy(&mut self, place: usize, record: &Bytes) {
+        let driver = &mut *self.driver;
+        if !driver.is_group_copy_due(place) {
+            driver.chassis.counters.add(counters::PROOF_DROPPED, 1);
+            return;
+        }
+        let path = Path { to: Some(driver.peers.at(place).node), lane: Lane::Datagram };
+        if driver.admits(self.number, path, record.len()) {
+            let copies = driver.chassis.draw(place, Lane::Datagram);
+            driver.send_datagram(place, Content::Record(record.clone()), copies);
+        } else {
+            driver.wait_for_link((self.number, path), record.len(), Queued::Copy(record.clone()));
+        }
     }
 }
 

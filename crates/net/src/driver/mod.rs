@@ -149,6 +149,8 @@ pub(crate) struct Driver {
     gathering: Vec<usize>,
     // Services whose backlog to a peer has fallen below what they wait for.
     drained: Vec<ServicePlace>,
+    // Places of the peers that are sent copies of a group message; empty between calls.
+    receivers: Vec<usize>,
     // Places of the streams that wait for room in the kernel without a signal.
     refilling: Vec<usize>,
     pool: ReadPool,
@@ -253,6 +255,7 @@ impl Driver {
             accepted: 0,
             gathering: Vec::new(),
             drained: Vec::new(),
+            receivers: Vec::new(),
             refilling: Vec::new(),
             pool: ReadPool::new(config.stream_read_bytes),
             records: Tally::default(),

@@ -298,7 +298,7 @@ impl Driver {
     }
 
     /// A group message triggers a Who to a hinted peer only while the peer is asked for the first
-    /// time: group messages go to all known peers, and anyone may have named them.
+    /// time: group messages may go to all known peers, and anyone may have named them.
     pub(super) fn is_group_copy_due(&mut self, place: usize) -> bool {
         let peer = self.peers.at(place);
         peer.proof == Proof::Proven || peer.proofs_failed == 0

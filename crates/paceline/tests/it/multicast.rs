@@ -223,3 +223,30 @@ async fn who_does_not_read_is_told_how_much_it_missed() {
     }
     assert!(told <= 150 && missed >= 850, "{told} told, {missed} missed");
 }
+
+/// A host knows all that its services work with, and a multicast has to do with its members only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_go_to_members_and_not_to_other_hosts_that_the_sender_knows() {
+    const PACKETS: u64 = 100;
+    let host = |id: u64| Host::builder("test").id(NodeId(id)).start();
+    let [a, b, c] = [host(1).await.unwrap(), host(2).await.unwrap(), host(3).await.unwrap()];
+    let peer = || [a.address().to_string()];
+    let table = a.dht("stock").bootstrap().await.unwrap();
+    let other = c.dht("stock").peers(peer()).join().await.unwrap();
+    table.put("key", "value").await.unwrap();
+    assert_eq!(other.get("key").await.unwrap().as_deref(), Some(&b"value"[..]));
+
+    let (prices, mut own) = a.multicast("prices").bootstrap().await.unwrap();
+    let (_kept, mut events) = b.multicast("prices").peers(peer()).join().await.unwrap();
+    view_of(&mut own, 2).await;
+    for number in 0..PACKETS {
+        prices.send(text(1, number)).await.unwrap();
+    }
+    let mut came = 0;
+    while came < PACKETS {
+        came += u64::from(matches!(next(&mut events).await, Event::Packet(_)));
+    }
+    // The table still works over the same sockets, so what was sent to this host has come.
+    assert_eq!(other.get("key").await.unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(c.stats().counters.count("record_unknown_service"), 0);
+}

@@ -300,6 +300,12 @@ impl HostDetector {
         self.detector.watched()
     }
 
+    /// The other hosts that a service watches; `None` if it has named none, as one with a fixed
+    /// roster.
+    pub fn listed(&self, service: ServicePlace) -> Option<&[NodeId]> {
+        self.lists.get(&service).map(|listed| &listed.nodes[..])
+    }
+
     /// Bytes of what services have named.
     pub fn memory_bytes(&self) -> usize {
         let of_list = |listed: &Listed| size_of::<Listed>() + size_of_val(&listed.nodes[..]);
