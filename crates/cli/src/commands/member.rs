@@ -362,6 +362,12 @@ pub fn runtime() -> Result<Runtime, CliError> {
     built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
 }
 
+/// A runtime of as many threads as there are cores: where several busy hosts are in one process.
+pub fn wide_runtime() -> Result<Runtime, CliError> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+}
+
 impl Runtime {
     /// Runs the runtime until the future is done. tokio's scheduler is compiled once, not for each
     /// command's future.

@@ -5,6 +5,7 @@ use crate::support;
 use std::io::Read;
 use std::process::Stdio;
 
+use serde_json::Value;
 use support::{Place, is_self_contained, keys};
 
 #[test]
@@ -109,6 +110,41 @@ fn bench_hosts_measures_them_at_rest_and_kills_one() {
     assert!(document["agreed_s"].as_f64().unwrap() < 30.0, "{document}");
     let refused = place.error(&["bench", "hosts", "--hosts", "2"], 2);
     assert!(refused.contains("3..=64"), "{refused}");
+}
+
+/// The group, the multicast and the walks always have something to send. The table has some writes
+/// under way, and waits for their replies. What it leaves is the others' by weight.
+#[test]
+fn bench_link_gives_services_their_weights() {
+    const TABLE: usize = 2;
+    let shares_of = |weights: &'static str| {
+        let place = Place::new();
+        let settings = ["--rate", "4Mbit", "--weights", weights, "--seconds", "6s"];
+        let (ran, document) = place.json(&[&["bench", "link"], &settings[..]].concat());
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        assert!(document["of_link"].as_f64().unwrap() > 0.9, "not saturated: {document}");
+        assert_eq!(document["beside"].as_array().unwrap().len(), 2, "{document}");
+        assert!(document["beside"][1]["p99_ms"].as_f64().unwrap() > 0.0, "{document}");
+        let shares = document["shares"].as_array().unwrap().clone();
+        assert_eq!(shares.len(), 4, "{document}");
+        let number = |share: &Value, key: &str| share[key].as_f64().unwrap();
+        let table = number(&shares[TABLE], "of_weight");
+        assert!((0.3..1.1).contains(&table), "{weights}: {shares:?}");
+        let left = (1.0 - number(&shares[TABLE], "share"))
+            / (1.0 - number(&shares[TABLE], "share") / table);
+        for (at, share) in shares.iter().enumerate().filter(|(at, _)| *at != TABLE) {
+            let of_left = number(share, "of_weight") / left;
+            assert!((0.9..1.1).contains(&of_left), "{weights}, {at}: {shares:?}");
+        }
+    };
+    std::thread::scope(|scope| {
+        for weights in ["1,1,1,1", "1,2,3,4", "4,3,2,1"] {
+            scope.spawn(move || shares_of(weights));
+        }
+    });
+    let place = Place::new();
+    let refused = place.error(&["bench", "link", "--weights", "1,2"], 2);
+    assert!(refused.contains("four numbers from 1 to 100"), "{refused}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod dht;
 mod discovery;
 mod group;
 mod hosts;
-mod link;
 mod memory;
 mod multicast;
 mod requests;

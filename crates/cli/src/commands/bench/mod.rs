@@ -5,6 +5,7 @@ mod coding;
 mod dht;
 mod fetch;
 mod hosts;
+mod link;
 mod mircc;
 mod multicast;
 mod overlay;
@@ -39,6 +40,7 @@ Examples:
     Dht(dht::Args),
     Fetch(fetch::Args),
     Hosts(hosts::Args),
+    Link(link::Args),
     Mircc(mircc::Args),
     Multicast(multicast::Args),
     Overlay(overlay::Args),
@@ -55,6 +57,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         What::Dht(args) => dht::run(args, ui),
         What::Fetch(args) => fetch::run(args, ui),
         What::Hosts(args) => hosts::run(args, ui),
+        What::Link(args) => link::run(args, ui),
         What::Mircc(args) => mircc::run(args, ui),
         What::Multicast(args) => multicast::run(args, ui),
         What::Overlay(args) => overlay::run(args, ui),
