@@ -1,13 +1,16 @@
 //! The long checks.
 
 mod bounds;
+mod congestion;
 mod endurance;
 mod fairness;
 mod fetch;
 mod figures;
 mod fuzz;
 mod group;
+mod inside;
 mod jgroups;
+mod link;
 mod member;
 mod mircc;
 mod multicast;
@@ -89,6 +92,16 @@ const CHECKS: &[Check] = &[
         name: "multicast-netlab",
         what: "the same by IP multicast in namespaces, with packet filters that drop (root)",
         run: multicast::netns,
+    },
+    Check {
+        name: "link",
+        what: "a group, a multicast, a table and walks share a link of 100 Mbit by weight",
+        run: link::run,
+    },
+    Check {
+        name: "congestion",
+        what: "multicast that follows its receivers: of the slowest link, beside TCP (root)",
+        run: congestion::run,
     },
     Check {
         name: "fetch",

@@ -1,17 +1,21 @@
 //! What plain TCP costs on this machine: iperf3 on the links of the network lab, as a peer for the
 //! processor time of broadcasts. What a wake-up costs differs from machine to machine.
 
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use paceline_netlab::{NetworkLab, Plan};
 use serde_json::Value;
 
+use super::inside::Inside;
+
 const SECONDS: u32 = 4;
 
 /// Bytes of a write and of a read: those of a message.
 const MESSAGE_BYTES: u32 = 8000;
+
+/// After this time a server listens.
+const LISTENING: Duration = Duration::from_millis(500);
 
 /// Processor seconds, of both ends, for each gigabyte that plain TCP carries over one hop, where
 /// each of `hops` members sends to the next one at the rate of its port. The servers' start and
@@ -19,34 +23,10 @@ const MESSAGE_BYTES: u32 = 8000;
 pub(super) fn cpu_s_per_gb(hops: usize, rate_mbit: u64) -> Result<f64, String> {
     let lab = NetworkLab::build(Plan::new(hops + 1, rate_mbit * 1_000_000));
     let lab = lab.map_err(|error| error.to_string())?;
-    let iperf3 = |node: usize, arguments: &[&str]| {
-        let mut command = Command::new("iperf3");
-        command.args(arguments);
-        let mut inside = lab.command_in(node, command);
-        inside.stdin(Stdio::null()).stderr(Stdio::null());
-        let stdout = if arguments[0] == "--client" { Stdio::piped() } else { Stdio::null() };
-        let spawned = inside.stdout(stdout).spawn();
-        spawned.map(Ended).map_err(|error| format!("iperf3: {error}"))
-    };
-    let servers = (1..=hops).map(|node| iperf3(node, &["--server", "--one-off"]));
+    let servers = (1..=hops).map(|node| server(&lab, node));
     let servers = servers.collect::<Result<Vec<_>, _>>()?;
-    std::thread::sleep(Duration::from_millis(500)); // Until they listen: iperf3 does not retry.
-    let (seconds, bytes) = (SECONDS.to_string(), MESSAGE_BYTES.to_string());
-    let clients = (0..hops).map(|node| {
-        let to = lab.address(node + 1).to_string();
-        let arguments = [
-            "--client",
-            &to,
-            "--time",
-            &seconds,
-            "--length",
-            &bytes,
-            "--json",
-            "--connect-timeout",
-            "2000",
-        ];
-        iperf3(node, &arguments)
-    });
+    std::thread::sleep(LISTENING); // iperf3 does not try again.
+    let clients = (0..hops).map(|node| client(&lab, node, node + 1, SECONDS));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
     let mut cpu_s = 0.0;
     let mut gigabytes = 0.0;
@@ -57,6 +37,36 @@ pub(super) fn cpu_s_per_gb(hops: usize, rate_mbit: u64) -> Result<f64, String> {
     }
     drop(servers);
     Ok(cpu_s / gigabytes)
+}
+
+/// Bits a second of a stream from one node to another that plain TCP carries while `beside` runs.
+pub(super) fn rate_beside(
+    lab: &NetworkLab,
+    (from, to): (usize, usize),
+    seconds: u32,
+    beside: impl FnOnce() -> Result<(), String>,
+) -> Result<f64, String> {
+    let server = server(lab, to)?;
+    std::thread::sleep(LISTENING);
+    let client = client(lab, from, to, seconds)?;
+    beside()?;
+    let (_, gigabytes) = read(&client.output()?)?;
+    drop(server);
+    Ok(gigabytes * 8e9 / f64::from(seconds))
+}
+
+fn server(lab: &NetworkLab, node: usize) -> Result<Inside, String> {
+    let mut command = Command::new("iperf3");
+    command.args(["--server", "--one-off"]);
+    Inside::start(lab, node, command)
+}
+
+fn client(lab: &NetworkLab, node: usize, to: usize, seconds: u32) -> Result<Inside, String> {
+    let mut command = Command::new("iperf3");
+    command.args(["--client", &lab.address(to).to_string(), "--json"]);
+    command.args(["--time", &seconds.to_string(), "--length", &MESSAGE_BYTES.to_string()]);
+    command.args(["--connect-timeout", "2000"]);
+    Inside::start(lab, node, command)
 }
 
 /// Processor seconds of both ends, and gigabytes received.
@@ -73,26 +83,6 @@ fn read(said: &str) -> Result<(f64, f64), String> {
     let received = &end["sum_received"];
     let seconds = number(&received["seconds"], "seconds")?;
     Ok((percent / 100.0 * seconds, number(&received["bytes"], "bytes")? / 1e9))
-}
-
-/// A process that does not outlive this.
-struct Ended(Child);
-
-impl Ended {
-    /// What it prints until it ends.
-    fn output(mut self) -> Result<String, String> {
-        let mut said = String::new();
-        let mut stdout = self.0.stdout.take().expect("piped");
-        stdout.read_to_string(&mut said).map_err(|error| error.to_string())?;
-        Ok(said)
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[cfg(test)]
