@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use hdrhistogram::Histogram;
 use paceline_lab::world;
 use paceline_proto::core::{GroupId, Instant, NodeId, mix};
 use paceline_proto::slingshot::flow::Way;
 use serde::{Deserialize, Serialize};
 
+use super::delays::{Delays, DelaysPart};
 use super::plan::Plan;
-
-/// Latencies are kept in nanoseconds up to this many, with three digits.
-const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
 
 /// The outcome of a packet at a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,8 +50,8 @@ pub struct Ledger {
     overtaken: BTreeSet<(u64, NodeId)>,
     // Packets at nodes that came after [`Plan::in_time`].
     slow: Vec<(u64, NodeId)>,
-    direct: Histogram<u64>,
-    direct_nanos: u128,
+    direct: Delays,
+    delivered: Delays,
     // By node and sender, where order is promised: the number that may come next.
     next: Option<Vec<u64>>,
     /// Packets that came after their deadline, as the protocol says.
@@ -74,9 +71,8 @@ pub struct Part {
     overtaken: Vec<u64>,
     // What came after the plan's time.
     slow: Vec<u64>,
-    // Nanoseconds and how often.
-    direct: Vec<(u64, u64)>,
-    direct_nanos: u64,
+    direct: DelaysPart,
+    delivered: DelaysPart,
     late: u64,
     corrupt: u64,
     broken: Option<String>,
@@ -87,7 +83,6 @@ impl Ledger {
     pub fn new(plan: &Plan, is_ordered: bool) -> Ledger {
         let nodes = plan.nodes as usize;
         let pairs = nodes * plan.senders as usize;
-        let direct = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3);
         Ledger {
             plan: plan.clone(),
             fates: vec![Fate::Unreported; nodes * plan.packets as usize],
@@ -96,8 +91,8 @@ impl Ledger {
             again: Vec::new(),
             overtaken: BTreeSet::new(),
             slow: Vec::new(),
-            direct: direct.expect("the bounds are in order"),
-            direct_nanos: 0,
+            direct: Delays::default(),
+            delivered: Delays::default(),
             next: is_ordered.then(|| vec![0; pairs]),
             late: 0,
             corrupt: 0,
@@ -139,9 +134,11 @@ impl Ledger {
         if self.plan.in_time.is_some_and(|within| u128::from(nanos) > within.as_nanos()) {
             self.slow.push((packet, node));
         }
+        if self.plan.judged.contains(&packet) {
+            self.delivered.record(nanos);
+        }
         if way == Way::Direct {
-            self.direct.saturating_record(nanos);
-            self.direct_nanos += u128::from(nanos);
+            self.direct.record(nanos);
         } else {
             self.again.push(Again { packet, node, nanos });
         }
@@ -238,14 +235,14 @@ impl Ledger {
         &self.slow
     }
 
-    /// How long packets from their senders took, nanoseconds.
-    pub fn direct(&self) -> &Histogram<u64> {
+    /// How long packets from their senders took.
+    pub fn direct(&self) -> &Delays {
         &self.direct
     }
 
-    /// The mean of these; 0 if there are none.
-    pub fn direct_mean_nanos(&self) -> f64 {
-        self.direct_nanos as f64 / self.direct.len().max(1) as f64
+    /// How long judged packets took that were delivered, in whichever way they came.
+    pub fn delays(&self) -> &Delays {
+        &self.delivered
     }
 
     /// True once every node has an outcome for every packet.
@@ -285,8 +282,8 @@ impl world::Ledger for Ledger {
             others: others.collect(),
             overtaken: self.overtaken.iter().map(|&(packet, _)| packet).collect(),
             slow: self.slow.iter().map(|&(packet, _)| packet).collect(),
-            direct: self.direct.iter_recorded().map(of_bucket).collect(),
-            direct_nanos: self.direct_nanos as u64,
+            direct: self.direct.part(),
+            delivered: self.delivered.part(),
             late: self.late,
             corrupt: self.corrupt,
             broken: self.broken.clone(),
@@ -312,20 +309,14 @@ impl world::Ledger for Ledger {
         }
         self.overtaken.extend(part.overtaken.into_iter().map(|packet| (packet, node)));
         self.slow.extend(part.slow.into_iter().map(|packet| (packet, node)));
-        for (nanos, times) in part.direct {
-            self.direct.saturating_record_n(nanos, times);
-        }
-        self.direct_nanos += u128::from(part.direct_nanos);
+        self.direct.merge(part.direct);
+        self.delivered.merge(part.delivered);
         self.late += part.late;
         self.corrupt += part.corrupt;
         if let Some(problem) = part.broken {
             self.breaks(problem);
         }
     }
-}
-
-fn of_bucket(bucket: hdrhistogram::iterators::IterationValue<u64>) -> (u64, u64) {
-    (bucket.value_iterated_to(), bucket.count_at_value())
 }
 
 #[cfg(test)]
@@ -412,6 +403,11 @@ mod tests {
         assert_eq!(merged.deliveries(), whole.deliveries());
         assert_eq!((merged.reported, merged.is_done()), (whole.reported, false));
         assert!(merged.is_done_at(NodeId(2)) && !merged.is_done_at(NodeId(0)));
-        assert_eq!(merged.direct_mean_nanos(), 500.0);
+        assert_eq!(merged.direct().mean_nanos(), 500.0);
+        // Each of the two ways by which packets came to other nodes than their senders.
+        assert_eq!((merged.direct().count(), merged.delays().count()), (2, 6));
+        assert_eq!(merged.delays().mean_nanos(), 500.0);
+        assert_eq!(merged.delays().count_within(Duration::from_nanos(499)), 0);
+        assert_eq!(merged.delays().count_within(Duration::from_nanos(501)), 6);
     }
 }

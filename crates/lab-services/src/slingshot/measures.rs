@@ -62,7 +62,7 @@ impl Measures {
                 Fate::Direct | Fate::Recovered | Fate::Pulled => {}
             }
         }
-        let way = ledger.direct_mean_nanos();
+        let way = ledger.direct().mean_nanos();
         for again in ledger.again() {
             let fate = ledger.fate(again.packet, again.node);
             if !plan.judged.contains(&again.packet) || !is_lost(again.packet, again.node, fate) {

@@ -5,6 +5,7 @@
 
 mod ask;
 mod closed;
+mod delays;
 mod figures;
 mod jobs;
 mod ledger;
@@ -29,6 +30,7 @@ use paceline_lab::world::{Answer, Parts, Service, Workload};
 use paceline_proto::core::{Instant, NodeId, Protocol};
 use paceline_sim::Codec;
 
+pub use delays::{Delays, DelaysPart};
 pub use ledger::{Again, Fate, Ledger, Part};
 pub use measures::Measures;
 pub use overlap::Overlap;

@@ -154,7 +154,7 @@ fn on_sockets<P: Timely>(
     let Timed { settings, ledger, shared, .. } = service;
     // Packets are not seen here: what members count stands for them.
     let repairs = P::repairs_sent(&shared, &outcome.counters, settings.plan.nodes) as f64;
-    let overhead = repairs / (repairs + ledger.direct().len() as f64);
+    let overhead = repairs / (repairs + ledger.direct().count() as f64);
     let measures = Measures::of(&ledger, None, overhead);
     // A bench prints how many packets were corrupt beside what else it measured.
     if !matches!(trial.world, World::Processes(_)) || ledger.corrupt == 0 {
@@ -178,8 +178,9 @@ fn run_result(
     measures: &Measures,
     outcome: &Outcome,
 ) -> RunResult {
-    let direct = ledger.direct();
-    let latency = |share: f64| direct.value_at_quantile(share) as f64 / 1e6;
+    let (direct, delays) = (ledger.direct(), ledger.delays());
+    let missing = measures.pairs - delays.count();
+    let in_10_ms = delays.count_within(Duration::from_millis(10)) as f64 / measures.pairs as f64;
     let within = |ms| measures.recovered_within(Duration::from_millis(ms));
     let (count, ms) = (|n: usize| n as f64, "ms");
     let mut summary = vec![
@@ -205,9 +206,15 @@ fn run_result(
         Metric::new("back_97_percent_by", measures.time_until_back_ms(0.97), ms),
         Metric::new("back_99_percent_by", measures.time_until_back_ms(0.99), ms),
         Metric::new("overhead", measures.overhead, ""),
-        Metric::new("data_latency_mean", ledger.direct_mean_nanos() / 1e6, ms),
-        Metric::new("data_latency_p50", latency(0.5), ms),
-        Metric::new("data_latency_p99", latency(0.99), ms),
+        Metric::new("data_latency_mean", direct.mean_nanos() / 1e6, ms),
+        Metric::new("data_latency_p50", direct.quantile_ms(0.5), ms),
+        Metric::new("data_latency_p99", direct.quantile_ms(0.99), ms),
+        Metric::new("delivery_mean", delays.mean_nanos() / 1e6, ms),
+        Metric::new("delivery_p50", delays.quantile_ms(0.5), ms),
+        Metric::new("delivery_p99", delays.quantile_ms(0.99), ms),
+        Metric::new("delivery_p999", delays.quantile_ms(0.999), ms),
+        Metric::new("delivered_within_10ms", in_10_ms, ""),
+        Metric::new("packets_missing", missing as f64, ""),
     ];
     if settings.plan.datagrams > 1 {
         summary.push(Metric::new("messages_in_time", measures.in_time(), ""));
