@@ -11,6 +11,7 @@ pub mod multicast;
 mod netns;
 pub mod overlay;
 pub mod packets;
+pub mod peers;
 pub mod simulator;
 pub mod slingshot;
 pub mod walk;

@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::netns;
 
-pub use comparison::{Compared, Comparison, Pair, Peer, Spread, compare};
+pub use comparison::{BroadcastComparison, Peer, compare};
 pub use peer::PeerRow;
 
 /// How members know each other.

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use paceline_lab::LabError;
@@ -10,6 +9,7 @@ use paceline_proto::core::NodeId;
 use serde::Serialize;
 
 use super::{BenchPlan, Place, with_broadcast};
+use crate::peers::{Durations, MemberPart};
 
 /// What another implementation is to do: a bench plan without the settings of Paceline.
 #[derive(Clone, Debug)]
@@ -44,22 +44,6 @@ impl PeerPlan {
             PeerPlan { nodes, place, senders, message_bytes, interval, duration, limit_mb }
         })
     }
-}
-
-/// Durations in microseconds, and how often each was measured.
-pub(super) type Durations = BTreeMap<u64, u64>;
-
-/// What one member of the peer measured.
-#[derive(Clone, Debug, Default)]
-pub(super) struct MemberPart {
-    /// Messages and bytes delivered within the measured time, by origin.
-    pub(super) delivered: BTreeMap<NodeId, (u64, u64)>,
-    /// From the call that sent a message to its delivery here, own messages left out.
-    pub(super) latency_us: Durations,
-    /// What the calls that sent a message took.
-    pub(super) send_us: Durations,
-    /// Processor time within the measured time, user and system.
-    pub(super) cpu_seconds: f64,
 }
 
 /// What was measured of another implementation. The measured time is the same part of the run for
@@ -97,14 +81,11 @@ impl PeerRow {
         if bytes == 0 {
             return Err(LabError::Run("the peer delivered no message".to_owned()));
         }
-        let (mut latency, mut send) = (Durations::new(), Durations::new());
+        let (mut latency, mut send) = (Durations::default(), Durations::default());
         for part in parts {
-            add(&mut latency, &part.latency_us);
-            add(&mut send, &part.send_us);
+            latency.add(&part.latency);
+            send.add(&part.send);
         }
-        let ms = |durations: &Durations, share: f64| {
-            quantile(durations, share).map_or(f64::NAN, |micros| micros as f64 / 1e3)
-        };
         let seconds = plan.duration.as_secs_f64();
         let measured = bytes as f64 / parts.len() as f64 / seconds / 1e6;
         let cpu_seconds: f64 = parts.iter().map(|part| part.cpu_seconds).sum();
@@ -113,9 +94,9 @@ impl PeerRow {
             mb_per_node_per_s: measured,
             limit_mb_per_node_per_s: plan.limit_mb,
             limit_share: plan.limit_mb.map(|limit| measured / limit),
-            p50_ms: ms(&latency, 0.5),
-            p99_ms: ms(&latency, 0.99),
-            send_p99_ms: ms(&send, 0.99),
+            p50_ms: latency.quantile_ms(0.5),
+            p99_ms: latency.quantile_ms(0.99),
+            send_p99_ms: send.quantile_ms(0.99),
             cpu_s_per_gb: cpu_seconds / (bytes as f64 / 1e9),
             fairness: fairness(&plan.senders, parts),
             load: load_average().map_or(f64::NAN, |load| load[0]),
@@ -134,21 +115,6 @@ fn fairness(senders: &[NodeId], parts: &[MemberPart]) -> Option<f64> {
     let reached: Vec<u64> = senders.iter().map(reached_all).collect();
     let (fewest, most) = (reached.iter().min()?, reached.iter().max()?);
     Some(*most as f64 / (*fewest).max(1) as f64)
-}
-
-fn add(all: &mut Durations, part: &Durations) {
-    part.iter().for_each(|(&micros, &count)| *all.entry(micros).or_default() += count);
-}
-
-/// The least duration that this share of all does not exceed.
-fn quantile(durations: &Durations, share: f64) -> Option<u64> {
-    let total: u64 = durations.values().sum();
-    let rank = ((total as f64 * share).ceil() as u64).max(1);
-    let mut passed = 0;
-    durations.iter().find_map(|(&micros, &count)| {
-        passed += count;
-        (passed >= rank).then_some(micros)
-    })
 }
 
 #[cfg(test)]
@@ -170,9 +136,10 @@ mod tests {
     fn part(delivered: [(u64, u64); 2], latency_us: &[(u64, u64)]) -> MemberPart {
         let of = |(origin, messages): (u64, u64)| (NodeId(origin), (messages, messages * 1_000));
         MemberPart {
+            sent: 0,
             delivered: delivered.map(of).into(),
-            latency_us: latency_us.iter().copied().collect(),
-            send_us: [(7_000, 1)].into(),
+            latency: latency_us.iter().copied().collect(),
+            send: [(7_000, 1)].into_iter().collect(),
             cpu_seconds: 1.0,
         }
     }
@@ -196,13 +163,5 @@ mod tests {
     fn a_peer_that_delivers_nothing_has_failed() {
         let error = PeerRow::of(&plan(&[0]), &[part([(0, 0), (1, 0)], &[])]).unwrap_err();
         assert_eq!((error.exit_status(), error.to_string().contains("no message")), (1, true));
-    }
-
-    #[test]
-    fn a_quantile_is_the_least_duration_that_the_share_does_not_exceed() {
-        let durations: Durations = [(1, 1), (2, 1), (3, 98)].into();
-        let at = |share| quantile(&durations, share);
-        assert_eq!([at(0.0), at(0.01), at(0.02), at(0.03)], [Some(1), Some(1), Some(2), Some(3)]);
-        assert_eq!((at(1.0), quantile(&Durations::new(), 0.5)), (Some(3), None));
     }
 }

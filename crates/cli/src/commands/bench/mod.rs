@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod coding;
+mod comparison;
 mod dht;
 mod fetch;
 mod hosts;

@@ -13,6 +13,7 @@ use paceline_lab_bench::broadcast::{
     BenchPlan, BenchRow, Membership, Peer, Place, compare, run as measure,
 };
 
+use crate::commands::bench::comparison::PAIRS;
 use crate::commands::topology::{self, Choice};
 use crate::commands::{Outcome, this_program};
 use crate::error::CliError;
@@ -78,9 +79,6 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pairs: Option<u32>,
 }
-
-/// Pairs of runs where the user does not say.
-const PAIRS: u32 = 3;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -20,6 +20,8 @@ pub(super) struct Members<'a> {
     all: Vec<Process>,
     // By member; none once it closed its output.
     lines: Receiver<(usize, Option<String>)>,
+    // Of the peer.
+    name: &'static str,
     progress: &'a dyn Progress,
 }
 
@@ -33,13 +35,14 @@ struct Process {
 impl<'a> Members<'a> {
     /// Starts a process by each command.
     pub(super) fn start(
+        name: &'static str,
         commands: impl Iterator<Item = Command>,
         progress: &'a dyn Progress,
     ) -> Result<Members<'a>, LabError> {
         let (sender, lines) = channel();
-        let mut members = Members { all: Vec::new(), lines, progress };
+        let mut members = Members { all: Vec::new(), lines, name, progress };
         for (member, command) in commands.enumerate() {
-            members.all.push(Process::start(command, member, sender.clone())?);
+            members.all.push(Process::start(command, (name, member), sender.clone())?);
         }
         Ok(members)
     }
@@ -72,7 +75,7 @@ impl<'a> Members<'a> {
                 return Err(LabError::StoppedEarly);
             }
             let heard = match self.lines.recv_timeout(LOOK_EVERY) {
-                Ok((member, Some(line))) => Some((member, read(member, &line)?)),
+                Ok((member, Some(line))) => Some((member, read((self.name, member), &line)?)),
                 Ok((member, None)) => return Err(self.exit_error(member)),
                 Err(RecvTimeoutError::Timeout) => None,
                 // Each process has said before that it closed its output.
@@ -82,8 +85,8 @@ impl<'a> Members<'a> {
                 return Ok(());
             }
         }
-        let seconds = within.as_secs();
-        Err(LabError::Run(format!("JGroups: not all members {what} within {seconds} s")))
+        let (name, seconds) = (self.name, within.as_secs());
+        Err(LabError::Run(format!("{name}: not all members {what} within {seconds} s")))
     }
 
     /// The error that reports how a member exited.
@@ -95,7 +98,7 @@ impl<'a> Members<'a> {
         if let Some(listening) = process.listening.take() {
             let _ = listening.join();
         }
-        let mut text = format!("{} exited early: {status}", named(member));
+        let mut text = format!("{} exited early: {status}", named((self.name, member)));
         let tail = process.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner);
         tail.iter().for_each(|line| text.push_str(&format!("\n  | {line}")));
         LabError::Run(text)
@@ -119,29 +122,29 @@ pub(super) enum Hearing {
     Done,
 }
 
-fn read(member: usize, line: &str) -> Result<Report, LabError> {
+fn read(member: (&str, usize), line: &str) -> Result<Report, LabError> {
     serde_json::from_str(line).map_err(|error| {
         LabError::Run(format!("{} sent no report ({error}): {line}", named(member)))
     })
 }
 
-fn named(member: usize) -> String {
-    format!("member {member} of JGroups")
+fn named((name, member): (&str, usize)) -> String {
+    format!("member {member} of {name}")
 }
 
 impl Process {
     fn start(
         mut command: Command,
-        member: usize,
+        (name, member): (&str, usize),
         lines: Sender<(usize, Option<String>)>,
     ) -> Result<Process, LabError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A terminal sends Ctrl-C to the whole group. It is the parent that ends its members.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command
-            .spawn()
-            .map_err(|error| LabError::Run(format!("cannot start {}: {error}", named(member))))?;
+        let mut child = command.spawn().map_err(|error| {
+            LabError::Run(format!("cannot start {}: {error}", named((name, member))))
+        })?;
         let orders = child.stdin.take().expect("standard input is piped");
         let stdout = child.stdout.take().expect("standard output is piped");
         let stderr = child.stderr.take().expect("standard error is piped");
@@ -196,7 +199,7 @@ mod tests {
     #[test]
     fn an_order_is_answered_by_a_report() {
         let echo = r#"read order; echo "{\"report\":\"$order\"}"; read end"#;
-        let mut members = Members::start(shells(&[echo]).into_iter(), &Quiet).unwrap();
+        let mut members = Members::start("JGroups", shells(&[echo]).into_iter(), &Quiet).unwrap();
         members.order(0..1, "joined").unwrap();
         let mut reports = Vec::new();
         let listen = |heard| {
@@ -210,7 +213,7 @@ mod tests {
     #[test]
     fn a_member_that_exits_is_quoted() {
         let scripts = shells(&["exec sleep 100", "echo why >&2; exit 3"]);
-        let mut members = Members::start(scripts.into_iter(), &Quiet).unwrap();
+        let mut members = Members::start("JGroups", scripts.into_iter(), &Quiet).unwrap();
         let error = hear(&mut members, SOON).unwrap_err().to_string();
         assert!(error.starts_with("member 1 of JGroups exited early: exit status: 3"), "{error}");
         assert!(error.ends_with("| why"), "{error}");
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_report_and_a_silent_member_are_errors() {
         let scripts = shells(&["echo hello; exec sleep 100"]);
-        let mut members = Members::start(scripts.into_iter(), &Quiet).unwrap();
+        let mut members = Members::start("JGroups", scripts.into_iter(), &Quiet).unwrap();
         let error = hear(&mut members, SOON).unwrap_err().to_string();
         assert!(error.contains("sent no report") && error.ends_with("hello"), "{error}");
         let error = hear(&mut members, Duration::from_millis(1)).unwrap_err().to_string();
@@ -236,7 +239,7 @@ mod tests {
         }
         let stopped = Stopped(AtomicBool::new(true));
         let scripts = shells(&["exec sleep 100"]);
-        let mut members = Members::start(scripts.into_iter(), &stopped).unwrap();
+        let mut members = Members::start("JGroups", scripts.into_iter(), &stopped).unwrap();
         assert!(matches!(hear(&mut members, SOON), Err(LabError::StoppedEarly)));
         let begun = Instant::now();
         drop(members);

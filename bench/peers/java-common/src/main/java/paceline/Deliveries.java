@@ -15,13 +15,13 @@ final class Deliveries {
         this.next = new long[threads];
     }
 
-    /** Notes a message. Only those within the measured time count; all must come in order. */
-    synchronized void add(Head head, int length, long now, Window window) {
+    /** Notes a message. All must come in order; those count that are measured. */
+    synchronized void add(Head head, int length, long now, boolean isMeasured) {
         if (head.number() != next[head.thread()]) {
             misplaced += 1;
         }
         next[head.thread()] = head.number() + 1;
-        if (window == null || !window.contains(now)) {
+        if (!isMeasured) {
             return;
         }
         messages += 1;
