@@ -16,6 +16,9 @@ use crate::tidy;
 /// The hashes of the libraries, in the form of `sha256sum`.
 const SUMS: &str = "SHA256SUMS";
 
+/// The sources that all drivers share, from the root of the workspace.
+const SHARED: &str = "bench/peers/java-common";
+
 /// A driver: a runnable jar, its libraries in the folder `lib` beside it.
 pub struct Driver {
     /// Its folder in the target folder.
@@ -47,7 +50,7 @@ impl Driver {
 /// Builds the driver into `folder`, or takes the one that is there if it was built from the same
 /// files. Gives its jar.
 fn build(folder: &Path, source: &Path, name: &str) -> Result<PathBuf, String> {
-    let wanted = contents(source)?;
+    let wanted = contents([source, &root().join(SHARED)])?;
     let cannot = |error: std::io::Error| format!("cannot write {}: {error}", folder.display());
     fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(cannot)?;
     // Two tasks at once: the second waits, and finds it built.
@@ -79,14 +82,16 @@ fn build(folder: &Path, source: &Path, name: &str) -> Result<PathBuf, String> {
     Ok(jar)
 }
 
-/// All files of a source folder that git keeps or would keep, each with its name.
-fn contents(source: &Path) -> Result<String, String> {
+/// All files of these source folders that git keeps or would keep, each with its name.
+fn contents(sources: [&Path; 2]) -> Result<String, String> {
     let mut all = String::new();
-    for file in tidy::files(source)? {
-        let path = source.join(&file);
-        let text = fs::read_to_string(&path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        let _ = writeln!(all, "== {}\n{text}", file.display());
+    for source in sources {
+        for file in tidy::files(source)? {
+            let path = source.join(&file);
+            let text = fs::read_to_string(&path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let _ = writeln!(all, "== {}\n{text}", file.display());
+        }
     }
     Ok(all)
 }
@@ -131,15 +136,17 @@ mod tests {
 
     #[test]
     fn the_pinned_library_is_the_one_that_the_pom_asks_for() {
-        let source = root().join("bench/peers/jgroups");
-        let pom = fs::read_to_string(source.join("pom.xml")).unwrap();
-        let sums = fs::read_to_string(source.join(SUMS)).unwrap();
-        let tail = pom.split_once("<jgroups.version>").expect("the pom pins it").1;
-        let version = tail.split_once('<').unwrap().0;
-        let pinned = pinned(&sums);
-        let names: Vec<&String> = pinned.keys().collect();
-        assert_eq!(names, [&format!("jgroups-{version}.jar")]);
-        assert!(pinned.values().all(|sum| sum.len() == 64), "{sums}");
+        for (peer, library) in [("jgroups", "jgroups"), ("aeron", "aeron-all")] {
+            let source = root().join("bench/peers").join(peer);
+            let pom = fs::read_to_string(source.join("pom.xml")).unwrap();
+            let sums = fs::read_to_string(source.join(SUMS)).unwrap();
+            let tail = pom.split_once(&format!("<{peer}.version>")).expect("the pom pins it").1;
+            let version = tail.split_once('<').unwrap().0;
+            let pinned = pinned(&sums);
+            let names: Vec<&String> = pinned.keys().collect();
+            assert_eq!(names, [&format!("{library}-{version}.jar")]);
+            assert!(pinned.values().all(|sum| sum.len() == 64), "{sums}");
+        }
     }
 
     #[test]
@@ -162,7 +169,10 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let source = root().join("bench/peers/jgroups");
         fs::write(folder.join("a.jar"), "").unwrap();
-        fs::write(folder.join("sources.txt"), contents(&source).unwrap()).unwrap();
+        let stamp = contents([&source, &root().join(SHARED)]).unwrap();
+        let names = ["== src/main/java/paceline/JGroupsMember.java", "/Member.java"];
+        assert!(names.iter().all(|name| stamp.contains(name)), "{stamp}");
+        fs::write(folder.join("sources.txt"), stamp).unwrap();
         assert_eq!(build(&folder, &source, "a.jar"), Ok(folder.join("a.jar")));
         let missing = place.path().join("none");
         assert!(build(&folder, &missing, "a.jar").is_err(), "there are no sources");

@@ -59,6 +59,18 @@ pub static JGROUPS: Peer = Peer {
     )),
 };
 
+/// Reliable multicast in Java, for comparison.
+pub static AERON: Peer = Peer {
+    name: "aeron",
+    what: "multicast in Java, to compare with; wants a JDK 17 and Maven",
+    variable: "PACELINE_AERON",
+    installation: Installation::Java(Driver::new(
+        "peers/aeron",
+        "bench/peers/aeron",
+        "paceline-aeron.jar",
+    )),
+};
+
 impl Peer {
     /// The file that the variable names. The peer is installed first if it is not there as pinned.
     pub fn installed(&self) -> Result<&Path, String> {
@@ -82,7 +94,7 @@ impl Named for Peer {
     const PLACEHOLDER: &'static str = "NAME";
 
     fn all() -> Vec<&'static Peer> {
-        vec![&PYTHON_NDN, &NS3, &JGROUPS]
+        vec![&PYTHON_NDN, &NS3, &JGROUPS, &AERON]
     }
 
     fn name(&self) -> &'static str {
