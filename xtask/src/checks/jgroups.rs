@@ -1,18 +1,14 @@
 //! Broadcast of small messages on the network lab, in pairs of runs beside JGroups.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::Outcome;
-use super::bounds::{self, Bound, Figure};
+use super::beside::{self, median};
+use super::bounds::{Bound, Figure};
 use crate::peers::JGROUPS;
-use crate::setup;
-use crate::shell::{Build, paceline};
 
 use Bound::{AtLeast, AtMost};
 
-const AT_MOST: Duration = Duration::from_secs(300);
 const PAIRS: &str = "3";
 
 /// What messages of one size must reach.
@@ -36,16 +32,8 @@ const CASES: [Case; 3] = [
 
 /// Four members on links of 100 Mbit, one sender.
 pub fn pairs() -> Result<Outcome, String> {
-    if let Err(reason) = setup::lab_possible() {
-        return Ok(Outcome::LeftOut(reason));
-    }
-    let driver = match JGROUPS.installed() {
-        Ok(driver) => driver.display().to_string(),
-        Err(error) => return Ok(Outcome::LeftOut(error)),
-    };
-    let mut figures = Vec::new();
-    for case in &CASES {
-        let arguments = [
+    let arguments = |case: &Case| {
+        vec![
             "bench",
             "broadcast",
             "--peer",
@@ -62,27 +50,17 @@ pub fn pairs() -> Result<Outcome, String> {
             "one",
             "--size",
             case.size,
-        ];
-        let ran = paceline(Build::Release, &arguments, &[(JGROUPS.variable, &driver)], AT_MOST)?;
-        if !ran.succeeded {
-            return Err(format!("the run failed: {}", ran.json));
-        }
-        figures.extend(of_case(case, &ran.json["results"][0]));
-    }
-    bounds::print(&figures);
-    Ok(Outcome::of(figures.iter().all(Figure::passes)))
+        ]
+    };
+    beside::hold(&JGROUPS, &CASES, arguments, of_case)
 }
 
 /// Medians of Paceline over JGroups.
 fn of_case(case: &Case, comparison: &Value) -> Vec<Figure> {
     let &Case { size, goal, floor, limit_share } = case;
-    let median = |key: &str, whose: &str| {
-        let compared = comparison["figures"].as_array()?.iter().find(|row| row["figure"] == key)?;
-        compared[whose]["median"].as_f64()
-    };
     let figure = |what: &str, key: &str, goal, floor| Figure {
         name: format!("{size}: {what} over that of JGroups"),
-        measured: median(key, "ratio"),
+        measured: median(comparison, key, "ratio"),
         goal,
         floor,
     };
@@ -94,7 +72,7 @@ fn of_case(case: &Case, comparison: &Value) -> Vec<Figure> {
     ];
     figures.extend(limit_share.map(|least| Figure {
         name: format!("{size}: share of the limit of the links"),
-        measured: median("limit_share", "paceline"),
+        measured: median(comparison, "limit_share", "paceline"),
         goal: AtLeast(least),
         floor: AtLeast(least - 0.05),
     }));

@@ -1,5 +1,7 @@
 //! The long checks.
 
+mod aeron;
+mod beside;
 mod bounds;
 mod congestion;
 mod endurance;
@@ -77,6 +79,11 @@ const CHECKS: &[Check] = &[
         name: "jgroups",
         what: "small messages on shaped links beside JGroups' DAISYCHAIN, in pairs (root, Maven)",
         run: jgroups::pairs,
+    },
+    Check {
+        name: "aeron",
+        what: "multicast by namespaces that lose 1 % beside Aeron, in pairs (root, Maven)",
+        run: aeron::pairs,
     },
     Check {
         name: "group",

@@ -147,26 +147,60 @@ fn bench_link_gives_services_their_weights() {
     assert!(refused.contains("four numbers from 1 to 100"), "{refused}");
 }
 
+/// The error of a bench beside a peer, without Java, and with this jar as the peer's driver.
+fn error_beside_peer(
+    place: &Place,
+    arguments: &[&str],
+    variable: &str,
+    jar: Option<&str>,
+) -> String {
+    let mut command = place.command(&[&["bench"], arguments].concat());
+    command.env_remove(variable).env("JAVA_HOME", place.path());
+    command.envs(jar.map(|jar| (variable, jar)));
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    stderr
+}
+
 #[test]
-fn bench_broadcast_beside_a_peer_that_is_not_installed_names_what_to_do() {
+fn a_bench_beside_a_peer_that_is_not_installed_names_what_to_do() {
     let place = Place::new();
-    let error = |arguments: &[&str], jar: Option<&str>| {
-        let mut command = place.command(&[&["bench", "broadcast"], arguments].concat());
-        command.env_remove("PACELINE_JGROUPS").env("JAVA_HOME", place.path());
-        command.envs(jar.map(|jar| ("PACELINE_JGROUPS", jar)));
-        let output = command.output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        stderr
-    };
-    let peer = ["--peer", "jgroups"];
-    assert!(error(&peer, None).contains("cargo xtask peers jgroups"));
-    assert!(error(&peer, Some("no.jar")).contains("PACELINE_JGROUPS=no.jar: there is no such"));
     place.write("a.jar", "");
-    assert!(error(&peer, Some("a.jar")).contains("JGroups needs Java 17"));
-    assert!(error(&["--peer", "jgroup"], None).contains("jgroups"));
-    assert!(error(&["--pairs", "2"], None).contains("--peer"));
-    assert!(error(&["--peer", "jgroups", "--quiet", "1"], None).contains("--quiet"));
+    for (bench, peer, name, variable) in [
+        ("broadcast", "jgroups", "JGroups", "PACELINE_JGROUPS"),
+        ("multicast", "aeron", "Aeron", "PACELINE_AERON"),
+    ] {
+        let error = |arguments: &[&str], jar: Option<&str>| {
+            error_beside_peer(&place, &[&[bench], arguments].concat(), variable, jar)
+        };
+        let beside = ["--peer", peer];
+        assert!(error(&beside, None).contains(&format!("cargo xtask peers {peer}")));
+        let no_file = error(&beside, Some("no.jar"));
+        assert!(no_file.contains(&format!("{variable}=no.jar: there is no such")), "{no_file}");
+        assert!(error(&beside, Some("a.jar")).contains(&format!("{name} needs Java 17")));
+        assert!(error(&["--peer", "other"], None).contains(peer));
+        assert!(error(&["--pairs", "2"], None).contains("--peer"));
+    }
+}
+
+#[test]
+fn a_bench_beside_a_peer_refuses_what_cannot_be_compared() {
+    let place = Place::new();
+    let broadcast = |arguments: &[&str]| {
+        let arguments = [&["broadcast", "--peer", "jgroups"], arguments].concat();
+        error_beside_peer(&place, &arguments, "PACELINE_JGROUPS", None)
+    };
+    assert!(broadcast(&["--quiet", "1"]).contains("--quiet"));
+    let multicast = |arguments: &[&str]| {
+        let arguments = [&["multicast"], arguments].concat();
+        error_beside_peer(&place, &arguments, "PACELINE_AERON", None)
+    };
+    assert!(multicast(&["--flow-control", "min"]).contains("--peer"));
+    let settings = ["--setting", "xor,8,3", "--setting", "xor,8,5", "--peer", "aeron"];
+    assert!(multicast(&settings).contains("one --setting"));
+    let spacing = ["--peer", "aeron", "--set", "workload.spacing=phases"];
+    assert!(multicast(&spacing).contains("senders take turns"));
 }
 
 #[test]

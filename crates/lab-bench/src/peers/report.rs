@@ -91,9 +91,10 @@ mod tests {
         let ready = r#"{"report":"ready","version":"5.5.6.Final","java":"17.0.15"}"#;
         let (version, java) = ("5.5.6.Final".to_owned(), "17.0.15".to_owned());
         assert_eq!(read(ready), Report::Ready { version, java });
-        let finished = r#"{"report":"finished","cpu_seconds":1.250000,"sent":0,"origins":[{"origin":0,
-            "messages":3,"bytes":600,"misplaced":0},{"origin":1,"messages":0,"bytes":0,
-            "misplaced":0}],"latency_us":[[12,2],[2048,1]],"send_us":[]}"#;
+        let finished = r#"{"report":"finished","cpu_seconds":1.250000,"sent":0,
+            "origins":[{"origin":0,"messages":3,"bytes":600,"misplaced":0},
+            {"origin":1,"messages":0,"bytes":0,"misplaced":0}],
+            "latency_us":[[12,2],[2048,1]],"send_us":[]}"#;
         let Report::Finished(finished) = read(finished) else { panic!("it has finished") };
         let part = finished.part("JGroups").expect("all came in order");
         assert_eq!(part.delivered[&NodeId(0)], (3, 600));

@@ -1,5 +1,10 @@
 //! `paceline bench multicast`: a process for each member, losses at their receive buffers, and the
-//! share and time of recovery; on loopback, or in a network lab by IP multicast.
+//! share and time of recovery; on loopback, or in a network lab by IP multicast. Alone, or in pairs
+//! of runs beside another implementation.
+
+mod aeron;
+mod comparison;
+mod peer;
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,11 +16,14 @@ use paceline_lab::world::{Launch, Sockets, Trial, World, node_command};
 use paceline_lab::{LabError, Progress};
 use paceline_lab_services::catalog::CATALOG;
 use paceline_lab_services::slingshot;
-use paceline_netlab::Plan as LabPlan;
+use paceline_netlab::{NetworkLab, Plan as LabPlan};
 use paceline_proto::core::NodeId;
 use serde::Serialize;
 
-use super::netns;
+use crate::netns;
+
+pub use comparison::{MulticastComparison, MulticastPeer, PeerRuns, compare};
+pub use peer::{FlowControl, MulticastPeerRow};
 
 /// The UDP port of IP multicast in the lab.
 const MULTICAST_PORT: u16 = 7947;
@@ -122,8 +130,28 @@ pub struct MulticastRow {
     pub data_p50_ms: f64,
     /// 99th percentile.
     pub data_p99_ms: f64,
-    /// Cores that all members together kept busy.
+    /// From sending to delivery, of all packets that were delivered, however they came: the median.
+    pub all_p50_ms: f64,
+    /// 99th percentile.
+    pub all_p99_ms: f64,
+    /// 99.9th percentile.
+    pub all_p999_ms: f64,
+    /// The mean.
+    pub all_mean_ms: f64,
+    /// The share of packets at receivers that were delivered within 10 ms after they were sent.
+    pub delivered_within_10ms: f64,
+    /// Packets at receivers that were not delivered.
+    pub missing: u64,
+    /// Frames that came to a receiver for each packet that it was to receive, all messages of the
+    /// protocol included; null on loopback.
+    pub frames_per_packet: Option<f64>,
+    /// Their bytes, Ethernet's heads included; null on loopback.
+    pub bytes_per_packet: Option<f64>,
+    /// Cores that all members together kept busy: the mean over the run, which begins a second
+    /// before the first packet.
     pub cores: f64,
+    /// Processor time of the run over the time in which packets are sent.
+    pub sending_cores: f64,
     /// What the kernel granted each member for datagrams that wait, bytes: the mean.
     pub receive_buffer_bytes: u64,
     /// Load average of the last minute when the run ended.
@@ -143,29 +171,63 @@ pub fn run(
     let on = |launch: &Launch<'_>| {
         slingshot::run(&Trial { world: World::Processes(launch), progress, ..simulated })
     };
-    let result = match plan.place {
+    let (result, arrived) = match plan.place {
         MulticastPlace::Loopback { multicast_port } => {
             let command = |_| node_command(program);
             let sockets = |_| Sockets { multicast_port, ..Sockets::default() };
             let launch = Launch { command: &command, sockets: &sockets };
-            on(&launch)?
+            (on(&launch)?, None)
         }
         MulticastPlace::Netns => {
-            let mut lab = netns::build(LabPlan::new(plan.members as usize, LAB_RATE), progress)?;
-            lab.drop_datagrams_everywhere(plan.loss).map_err(netns::lab_error)?;
+            let lab = lossy_lab(plan.members, plan.loss, progress)?;
+            let before = Arrived::so_far(&lab)?;
             let command = |node: NodeId| lab.command_in(node.index(), node_command(program));
             let sockets = |node: NodeId| {
                 let bind = netns::bind(&lab, node);
                 Sockets { bind, multicast_port: Some(MULTICAST_PORT), ..Sockets::default() }
             };
             let launch = Launch { command: &command, sockets: &sockets };
-            on(&launch)?
+            (on(&launch)?, Some(Arrived::so_far(&lab)?.since(before)))
         }
     };
     if progress.stopped() {
         return Err(LabError::StoppedEarly);
     }
-    Ok(row(plan, setting, &result))
+    Ok(row(plan, setting, &result, arrived))
+}
+
+/// A network lab in which each member loses this share of datagrams.
+fn lossy_lab(members: u32, loss: f64, progress: &dyn Progress) -> Result<NetworkLab, LabError> {
+    let mut lab = netns::build(LabPlan::new(members as usize, LAB_RATE), progress)?;
+    lab.drop_datagrams_everywhere(loss).map_err(netns::lab_error)?;
+    Ok(lab)
+}
+
+/// Frames that came through the ports of all members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrived {
+    frames: u64,
+    bytes: u64,
+}
+
+impl Arrived {
+    fn so_far(lab: &NetworkLab) -> Result<Arrived, LabError> {
+        let nothing = Arrived { frames: 0, bytes: 0 };
+        (0..lab.nodes()).try_fold(nothing, |Arrived { frames, bytes }, node| {
+            let (_, port) = lab.traffic(node).map_err(netns::lab_error)?.received;
+            Ok(Arrived { frames: frames + port.packets, bytes: bytes + port.bytes })
+        })
+    }
+
+    fn since(self, before: Arrived) -> Arrived {
+        Arrived { frames: self.frames - before.frames, bytes: self.bytes - before.bytes }
+    }
+
+    /// Frames and bytes for each packet at a receiver.
+    fn per_packet(self, packets_at_receivers: f64) -> (f64, f64) {
+        let Arrived { frames, bytes } = self;
+        (frames as f64 / packets_at_receivers, bytes as f64 / packets_at_receivers)
+    }
 }
 
 /// The bench as a scenario.
@@ -194,7 +256,12 @@ fn scenario(plan: &MulticastPlan, setting: RepairSetting) -> Result<Scenario, La
     CATALOG.parse("bench multicast", &text)?.with_sets(&plan.sets)?.resolve()
 }
 
-fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> MulticastRow {
+fn row(
+    plan: &MulticastPlan,
+    setting: RepairSetting,
+    result: &RunResult,
+    arrived: Option<Arrived>,
+) -> MulticastRow {
     let value = |name: &str| {
         let found = result.summary.iter().find(|metric| metric.metric == name);
         found.map_or(f64::NAN, |metric| metric.value)
@@ -205,6 +272,9 @@ fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> Mult
         counted as u64
     };
     let lost = value("packets_lost");
+    let packets_at_receivers = value("packets_sent") * f64::from(plan.members - 1);
+    let arrived = arrived.map(|arrived| arrived.per_packet(packets_at_receivers));
+    let sending_seconds = (AROUND + plan.duration).as_secs_f64();
     MulticastRow {
         code: if setting.window.is_some() { "rlc" } else { "xor" },
         window: setting.window,
@@ -227,7 +297,16 @@ fn row(plan: &MulticastPlan, setting: RepairSetting, result: &RunResult) -> Mult
         overhead: value("overhead"),
         data_p50_ms: value("data_latency_p50"),
         data_p99_ms: value("data_latency_p99"),
+        all_p50_ms: value("delivery_p50"),
+        all_p99_ms: value("delivery_p99"),
+        all_p999_ms: value("delivery_p999"),
+        all_mean_ms: value("delivery_mean"),
+        delivered_within_10ms: value("delivered_within_10ms"),
+        missing: count("packets_missing"),
+        frames_per_packet: arrived.map(|(frames, _)| frames),
+        bytes_per_packet: arrived.map(|(_, bytes)| bytes),
         cores: value("processor_time"),
+        sending_cores: value("processor_time") * value("ended") / sending_seconds,
         // Absent where the kernel says nothing; NaN becomes 0.
         receive_buffer_bytes: value("datagram_receive_bytes") as u64 / u64::from(plan.members),
         load: load_average().map_or(f64::NAN, |load| load[0]),
@@ -255,16 +334,24 @@ mod tests {
 
     #[test]
     fn a_row_has_what_the_run_counted_as_corrupt_and_untold() {
-        let names = ["packets_reported_lost", "packets_untold", "packets_corrupt"];
+        let names =
+            ["packets_reported_lost", "packets_untold", "packets_corrupt", "packets_missing"];
         let mut result = RunResult::default();
         result.summary.extend(names.map(|name| Metric::new(name, 0.0, "")));
         let setting = RepairSetting { window: None, r: 8, c: 3, questions: false };
-        let measured = row(&plan(), setting, &result);
+        let measured = row(&plan(), setting, &result, None);
         assert_eq!((measured.corrupt, measured.untold), (0, 0));
         result.summary[1].value = 2.0;
         result.summary[2].value = 3.0;
-        let measured = row(&plan(), setting, &result);
-        assert_eq!((measured.corrupt, measured.untold), (3, 2));
+        result.summary[3].value = 4.0;
+        let measured = row(&plan(), setting, &result, None);
+        assert_eq!((measured.corrupt, measured.untold, measured.missing), (3, 2, 4));
+    }
+
+    #[test]
+    fn what_arrived_is_counted_for_each_packet_at_a_receiver() {
+        let arrived = Arrived { frames: 12, bytes: 700 }.since(Arrived { frames: 2, bytes: 100 });
+        assert_eq!(arrived.per_packet(4.0), (2.5, 150.0));
     }
 
     #[test]

@@ -1,3 +1,7 @@
+//! `paceline bench multicast`: of Paceline alone, or beside another implementation.
+
+mod comparison;
+
 use std::time::Duration;
 
 use paceline_lab::figure::number;
@@ -7,9 +11,11 @@ use paceline_lab::scenario::units::{
 use paceline_lab::table::table;
 use paceline_lab_bench::Bench;
 use paceline_lab_bench::multicast::{
-    MulticastPlace, MulticastPlan, MulticastRow, RepairSetting, run as measure,
+    FlowControl, MulticastPeer, MulticastPlace, MulticastPlan, MulticastRow, PeerRuns,
+    RepairSetting, compare, run as measure,
 };
 
+use crate::commands::bench::comparison::PAIRS;
 use crate::commands::{Outcome, seed, this_program};
 use crate::error::CliError;
 use crate::ui::Ui;
@@ -66,6 +72,19 @@ pub struct Args {
     /// On loopback: which members lose which packets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed())]
     seed: u64,
+
+    /// Run another implementation in turn with Paceline, on the same network, and compare them
+    #[arg(long, value_name = "PEER")]
+    peer: Option<PeerName>,
+
+    /// Runs of each; needs --peer [default: 3]
+    #[arg(long, value_name = "N", requires = "peer")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pairs: Option<u32>,
+
+    /// The receiver that limits a sender of Aeron; needs --peer [default: min]
+    #[arg(long, value_name = "RECEIVER", requires = "peer")]
+    flow_control: Option<FlowControlName>,
 }
 
 const AFTER_HELP: &str = "\
@@ -73,10 +92,19 @@ Examples:
   paceline bench multicast
   paceline bench multicast --loss 5% --setting rlc64,8,4 --setting xor,4,4,ask
   paceline bench multicast --lab netns --seconds 60s --json
+  paceline bench multicast --lab netns --peer aeron
+  paceline bench multicast --lab netns --senders 1 --loss 5% --peer aeron --pairs 5
 
 The network lab needs Linux and root: a network namespace for each member, a bridge between them,
 IP multicast across it, and nftables that drop. On loopback members drop what has reached them.
-Times of recovery run from when a packet would have arrived.";
+Times of recovery run from when a packet would have arrived.
+
+--peer aeron runs a Java process for each member after each run of Paceline, each with a media
+driver of its own, over UDP multicast, also on loopback. It needs Java 17 and, in PACELINE_AERON,
+the driver that `cargo xtask peers aeron` builds. Times are from sending to delivery, of all packets
+that are delivered, repaired ones included. Paceline has one --setting, by default xor,8,3,ask.
+Aeron warms up for 5 s and delivers the packets of a sender in order: those after a gap wait for it.
+--setting and settings of the protocol apply to Paceline only.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Lab {
@@ -85,6 +113,42 @@ enum Lab {
     /// Network namespaces, IP multicast, losses by nftables
     Netns,
 }
+
+/// Another implementation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum PeerName {
+    /// Aeron, over UDP multicast
+    Aeron,
+}
+
+impl PeerName {
+    fn peer(self) -> MulticastPeer {
+        match self {
+            PeerName::Aeron => MulticastPeer::Aeron,
+        }
+    }
+}
+
+/// The receiver that limits a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FlowControlName {
+    /// The slowest, so that all receive everything
+    Min,
+    /// The fastest: Aeron's own default
+    Max,
+}
+
+impl FlowControlName {
+    fn flow_control(self) -> FlowControl {
+        match self {
+            FlowControlName::Min => FlowControl::Min,
+            FlowControlName::Max => FlowControl::Max,
+        }
+    }
+}
+
+/// What is compared with another implementation if nothing is said: all packets arrive.
+const BESIDE_A_PEER: RepairSetting = RepairSetting { window: None, r: 8, c: 3, questions: true };
 
 /// What is measured if nothing is said.
 const DEFAULT: [RepairSetting; 4] = [
@@ -134,6 +198,24 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
         seed: args.seed,
         sets: args.sets,
     };
+    if let Some(peer) = args.peer {
+        let setting = match args.settings[..] {
+            [] => BESIDE_A_PEER,
+            [setting] => setting,
+            _ => {
+                let text = "--peer compares with one --setting";
+                return Err(CliError::Input(text.to_owned()));
+            }
+        };
+        let flow_control = args.flow_control.unwrap_or(FlowControlName::Min).flow_control();
+        let pairs = args.pairs.unwrap_or(PAIRS);
+        return beside_a_peer(
+            &plan,
+            setting,
+            PeerRuns { peer: peer.peer(), flow_control, pairs },
+            ui,
+        );
+    }
     let settings = if args.settings.is_empty() { &DEFAULT[..] } else { &args.settings[..] };
     let program = this_program()?;
     let mut rows = Vec::new();
@@ -144,8 +226,29 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     ui.document(&bench)?;
     ui.print(&describe(&plan, &bench.results))?;
     ui.print(&format!("\n{}\n", bench.machine.describe()))?;
-    // What was neither delivered nor reported lost is a promise that was broken.
-    Ok(Outcome::of(bench.results.iter().all(|row| row.untold == 0 && row.corrupt == 0)))
+    Ok(Outcome::of(bench.results.iter().all(is_kept)))
+}
+
+/// Runs pairs.
+fn beside_a_peer(
+    plan: &MulticastPlan,
+    setting: RepairSetting,
+    runs: PeerRuns,
+    ui: &Ui,
+) -> Result<Outcome, CliError> {
+    let comparison = compare(plan, setting, runs, &this_program()?, &ui.progress())?;
+    let bench = Bench::new(vec![comparison]);
+    ui.document(&bench)?;
+    ui.print(&comparison::describe(plan, &bench.results[0]))?;
+    ui.print(&format!("\n{}\n", bench.machine.describe()))?;
+    ui.warn_if_stopped();
+    let is_kept = bench.results[0].pairs.iter().all(|pair| is_kept(&pair.paceline));
+    Ok(Outcome::of(is_kept && !ui.is_stopped()))
+}
+
+/// What was neither delivered nor reported lost is a promise that was broken.
+fn is_kept(row: &MulticastRow) -> bool {
+    row.untold == 0 && row.corrupt == 0
 }
 
 fn describe(plan: &MulticastPlan, rows: &[MulticastRow]) -> String {
@@ -159,10 +262,8 @@ fn describe(plan: &MulticastPlan, rows: &[MulticastRow]) -> String {
     let lines: Vec<[String; 12]> = rows
         .iter()
         .map(|row| {
-            let code = row.window.map_or("xor".to_owned(), |window| format!("rlc {window}"));
-            let ask = if row.questions { " ask" } else { "" };
             [
-                format!("{code} ({},{}){ask}", row.r, row.c),
+                setting(row),
                 row.lost.to_string(),
                 percent(row.recovered),
                 percent(row.pulled),
@@ -193,6 +294,13 @@ fn describe(plan: &MulticastPlan, rows: &[MulticastRow]) -> String {
     ];
     let granted = rows.first().map_or(0, |row| row.receive_buffer_bytes);
     title + &table(head, &lines) + &format!("receive buffers of {} KiB granted\n", granted >> 10)
+}
+
+/// `xor (8,3) ask`.
+fn setting(row: &MulticastRow) -> String {
+    let code = row.window.map_or("xor".to_owned(), |window| format!("rlc {window}"));
+    let ask = if row.questions { " ask" } else { "" };
+    format!("{code} ({},{}){ask}", row.r, row.c)
 }
 
 #[cfg(test)]
