@@ -128,9 +128,8 @@ fn slow_receiver() -> Result<Vec<Figure>, String> {
     ])
 }
 
-/// Where a copy goes to each receiver, the link of the sender is shared by all of them. Each of the
-/// 16 loses other copies when its queue overflows, and the sender follows the one that lost most:
-/// 0.74 to 0.89 of what the link carries, and more the longer it lasts.
+/// Where a copy goes to each receiver, the link of the sender is shared by all of them. While the
+/// sender's own queue overflows all of them lose the same packets, which no repair brings back.
 fn copies() -> Result<Vec<Figure>, String> {
     let case = &COPIES;
     let measured = case.measure()?;
