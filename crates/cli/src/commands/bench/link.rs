@@ -48,7 +48,9 @@ Examples:
   paceline bench link --rate 20Mbit --seconds 30s
 
 The rate is the one that the host is configured with (`link_rate`): it lets no more out, headers of
-UDP, TCP, IP and Ethernet included. A part of a service is its bytes over those of all four.";
+UDP, TCP, IP and Ethernet included. A part of a service is its bytes over those of all four. On
+loopback a message passes a link that rests at once, whatever it would take on a real one: at low
+rates latencies beside a table that keeps to its part are shorter than there.";
 
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Longer than anything takes while the link is full.
@@ -63,13 +65,15 @@ const VALUE_BYTES: usize = 4_000;
 const WRITE_BYTES: f64 = 4_800.0;
 /// What a table that floods has under way, as long as it takes on the link, at most 128 writes:
 /// replies that wait longer are asked for again.
-const UNDER_WAY: Duration = Duration::from_millis(50);
+const UNDER_WAY: Duration = Duration::from_millis(150);
 const WRITES_MAX: usize = 128;
 /// Jobs that run at once, walks of each from every vertex, and their steps: those that are under
 /// way when a job is given up still walk to their ends.
 const JOBS: usize = 16;
 const WALKS: u32 = 10;
 const STEPS: u32 = 50;
+/// A service that sends less of the link is at rest.
+const REST: f64 = 0.02;
 /// What a group sends of its part of the link beside a table, and what a table that keeps to its
 /// part does.
 const OF_ITS_PART: [f64; 2] = [0.6, 0.9];
@@ -195,6 +199,7 @@ async fn measure(args: &Args, ui: &Ui) -> Result<Document, CliError> {
     let mut pair = Pair::start(args).await?;
     ui.note("all four services have more to send than the link takes");
     let sent = pair.shares(args).await;
+    pair.rest(args).await;
     let mut beside = Vec::new();
     for (name, is_flooding) in [("fair", false), ("flooding", true)] {
         ui.note(&format!("the group beside a {name} table"));
@@ -347,6 +352,21 @@ impl Pair {
             });
         }
         self.rates(args, tasks).await
+    }
+
+    /// Waits until what was under way has come to its end: walkers walk on, and queues are sent.
+    async fn rest(&self, args: &Args) {
+        const STEP: Duration = Duration::from_millis(250);
+        let bytes_max = REST * args.rate.bytes_per_second() as f64 * STEP.as_secs_f64();
+        let begun = Instant::now();
+        while begun.elapsed() < SOON {
+            let before = self.services.sent();
+            sleep(STEP).await;
+            let after = self.services.sent();
+            if (0..NAMES.len()).all(|at| ((after[at] - before[at]) as f64) < bytes_max) {
+                return;
+            }
+        }
     }
 
     /// Bytes a second that each service sends while these tasks run, which end then.
