@@ -358,17 +358,20 @@ pub async fn leave(group: Group, mut events: Events) -> bool {
 pub struct Runtime(tokio::runtime::Runtime);
 
 pub fn runtime() -> Result<Runtime, CliError> {
-    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+    Runtime::build(tokio::runtime::Builder::new_current_thread())
 }
 
 /// A runtime of as many threads as there are cores: where several busy hosts are in one process.
 pub fn wide_runtime() -> Result<Runtime, CliError> {
-    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+    Runtime::build(tokio::runtime::Builder::new_multi_thread())
 }
 
 impl Runtime {
+    fn build(mut builder: tokio::runtime::Builder) -> Result<Runtime, CliError> {
+        let built = builder.enable_all().build();
+        built.map(Runtime).map_err(|error| CliError::Failed(format!("cannot start: {error}")))
+    }
+
     /// Runs the runtime until the future is done. tokio's scheduler is compiled once, not for each
     /// command's future.
     pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {

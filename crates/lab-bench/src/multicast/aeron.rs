@@ -162,23 +162,11 @@ fn free_port() -> Result<u16, LabError> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::multicast::{MulticastPlan, RepairSetting};
 
     fn plan() -> MulticastPeerPlan {
-        let plan = MulticastPlan {
-            members: 3,
-            senders: 2,
-            packets_per_second: 1000.0,
-            packet_bytes: 1024,
-            loss: 0.01,
-            place: MulticastPlace::Netns,
-            duration: Duration::from_secs(2),
-            seed: 5,
-            sets: Vec::new(),
-        };
+        let plan = MulticastPlan { seed: 5, ..MulticastPlan::of_test() };
         let setting = RepairSetting { window: None, r: 8, c: 3, questions: true };
         MulticastPeerPlan::of(&plan, setting).unwrap()
     }

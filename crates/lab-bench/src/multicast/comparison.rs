@@ -32,19 +32,31 @@ pub type MulticastComparison = Comparison<MulticastPeer, MulticastRow, Multicast
 
 /// The figures that are compared. Those of links are left out on loopback.
 const FIGURES: [Figure<MulticastRow, MulticastPeerRow>; 9] = [
-    ("all_p50_ms", |ours| Some(ours.all_p50_ms), |row| Some(row.all_p50_ms)),
-    ("all_p99_ms", |ours| Some(ours.all_p99_ms), |row| Some(row.all_p99_ms)),
-    ("all_p999_ms", |ours| Some(ours.all_p999_ms), |row| Some(row.all_p999_ms)),
-    ("all_mean_ms", |ours| Some(ours.all_mean_ms), |row| Some(row.all_mean_ms)),
+    ("all_p50_ms", |ours| Some(ours.delivery.all_p50_ms), |row| Some(row.delivery.all_p50_ms)),
+    ("all_p99_ms", |ours| Some(ours.delivery.all_p99_ms), |row| Some(row.delivery.all_p99_ms)),
+    ("all_p999_ms", |ours| Some(ours.delivery.all_p999_ms), |row| Some(row.delivery.all_p999_ms)),
+    ("all_mean_ms", |ours| Some(ours.delivery.all_mean_ms), |row| Some(row.delivery.all_mean_ms)),
     (
         "delivered_within_10ms",
-        |ours| Some(ours.delivered_within_10ms),
-        |row| Some(row.delivered_within_10ms),
+        |ours| Some(ours.delivery.delivered_within_10ms),
+        |row| Some(row.delivery.delivered_within_10ms),
     ),
-    ("missing", |ours| Some(ours.missing as f64), |row| Some(row.missing as f64)),
-    ("frames_per_packet", |ours| ours.frames_per_packet, |row| row.frames_per_packet),
-    ("bytes_per_packet", |ours| ours.bytes_per_packet, |row| row.bytes_per_packet),
-    ("sending_cores", |ours| Some(ours.sending_cores), |row| Some(row.sending_cores)),
+    ("missing", |ours| Some(ours.delivery.missing as f64), |row| Some(row.delivery.missing as f64)),
+    (
+        "frames_per_packet",
+        |ours| ours.delivery.frames_per_packet,
+        |row| row.delivery.frames_per_packet,
+    ),
+    (
+        "bytes_per_packet",
+        |ours| ours.delivery.bytes_per_packet,
+        |row| row.delivery.bytes_per_packet,
+    ),
+    (
+        "sending_cores",
+        |ours| Some(ours.delivery.sending_cores),
+        |row| Some(row.delivery.sending_cores),
+    ),
 ];
 
 /// Runs Paceline and the peer in turn, on the same network. What the user stops keeps the pairs
@@ -80,6 +92,7 @@ pub fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::multicast::DeliveryFigures;
     use crate::peers::{Compared, Pair};
 
     fn pair(frames: Option<f64>) -> Pair<MulticastRow, MulticastPeerRow> {
@@ -105,16 +118,18 @@ mod tests {
             overhead: 0.2,
             data_p50_ms: 0.3,
             data_p99_ms: 3.0,
-            all_p50_ms: 0.5,
-            all_p99_ms: 4.0,
-            all_p999_ms: 8.0,
-            all_mean_ms: 0.6,
-            delivered_within_10ms: 0.999,
-            missing: 0,
-            frames_per_packet: frames,
-            bytes_per_packet: frames.map(|frames| frames * 1_000.0),
+            delivery: DeliveryFigures {
+                all_p50_ms: 0.5,
+                all_p99_ms: 4.0,
+                all_p999_ms: 8.0,
+                all_mean_ms: 0.6,
+                delivered_within_10ms: 0.999,
+                missing: 0,
+                frames_per_packet: frames,
+                bytes_per_packet: frames.map(|frames| frames * 1_000.0),
+                sending_cores: 0.5,
+            },
             cores: 0.5,
-            sending_cores: 0.5,
             receive_buffer_bytes: 0,
             load: 1.0,
         };
@@ -124,15 +139,17 @@ mod tests {
             packets_per_second: 1000.0,
             seconds: 10.0,
             sent_share: 1.0,
-            all_p50_ms: 2.0,
-            all_p99_ms: 16.0,
-            all_p999_ms: 32.0,
-            all_mean_ms: 2.4,
-            delivered_within_10ms: 0.9,
-            missing: 0,
-            frames_per_packet: frames,
-            bytes_per_packet: frames.map(|frames| frames * 1_000.0),
-            sending_cores: 2.0,
+            delivery: DeliveryFigures {
+                all_p50_ms: 2.0,
+                all_p99_ms: 16.0,
+                all_p999_ms: 32.0,
+                all_mean_ms: 2.4,
+                delivered_within_10ms: 0.9,
+                missing: 0,
+                frames_per_packet: frames,
+                bytes_per_packet: frames.map(|frames| frames * 1_000.0),
+                sending_cores: 2.0,
+            },
             send_p99_ms: 0.1,
             load: 1.0,
         };

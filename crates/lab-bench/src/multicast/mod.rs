@@ -84,6 +84,31 @@ pub struct MulticastPlan {
     pub sets: Vec<String>,
 }
 
+/// The figures by which implementations of multicast are compared.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct DeliveryFigures {
+    /// From sending to delivery, of all packets that were delivered, however they came: the median.
+    pub all_p50_ms: f64,
+    /// 99th percentile.
+    pub all_p99_ms: f64,
+    /// 99.9th percentile.
+    pub all_p999_ms: f64,
+    /// The mean.
+    pub all_mean_ms: f64,
+    /// The share of packets at receivers that were delivered within 10 ms after they were sent.
+    pub delivered_within_10ms: f64,
+    /// Packets at receivers that were not delivered.
+    pub missing: u64,
+    /// Frames that came to a receiver for each packet that it was to receive, all messages of the
+    /// protocol included; null on loopback.
+    pub frames_per_packet: Option<f64>,
+    /// Their bytes, Ethernet's heads included; null on loopback.
+    pub bytes_per_packet: Option<f64>,
+    /// Processor time of all members over the time in which packets are sent: of the whole run, of
+    /// a peer that of the measured time.
+    pub sending_cores: f64,
+}
+
 /// What was measured at one setting. Times of recovery are from when a packet would have arrived;
 /// shares are of all that was lost.
 #[derive(Clone, Debug, Serialize)]
@@ -130,28 +155,12 @@ pub struct MulticastRow {
     pub data_p50_ms: f64,
     /// 99th percentile.
     pub data_p99_ms: f64,
-    /// From sending to delivery, of all packets that were delivered, however they came: the median.
-    pub all_p50_ms: f64,
-    /// 99th percentile.
-    pub all_p99_ms: f64,
-    /// 99.9th percentile.
-    pub all_p999_ms: f64,
-    /// The mean.
-    pub all_mean_ms: f64,
-    /// The share of packets at receivers that were delivered within 10 ms after they were sent.
-    pub delivered_within_10ms: f64,
-    /// Packets at receivers that were not delivered.
-    pub missing: u64,
-    /// Frames that came to a receiver for each packet that it was to receive, all messages of the
-    /// protocol included; null on loopback.
-    pub frames_per_packet: Option<f64>,
-    /// Their bytes, Ethernet's heads included; null on loopback.
-    pub bytes_per_packet: Option<f64>,
+    /// What is measured of a peer as well.
+    #[serde(flatten)]
+    pub delivery: DeliveryFigures,
     /// Cores that all members together kept busy: the mean over the run, which begins a second
     /// before the first packet.
     pub cores: f64,
-    /// Processor time of the run over the time in which packets are sent.
-    pub sending_cores: f64,
     /// What the kernel granted each member for datagrams that wait, bytes: the mean.
     pub receive_buffer_bytes: u64,
     /// Load average of the last minute when the run ended.
@@ -297,19 +306,39 @@ fn row(
         overhead: value("overhead"),
         data_p50_ms: value("data_latency_p50"),
         data_p99_ms: value("data_latency_p99"),
-        all_p50_ms: value("delivery_p50"),
-        all_p99_ms: value("delivery_p99"),
-        all_p999_ms: value("delivery_p999"),
-        all_mean_ms: value("delivery_mean"),
-        delivered_within_10ms: value("delivered_within_10ms"),
-        missing: count("packets_missing"),
-        frames_per_packet: arrived.map(|(frames, _)| frames),
-        bytes_per_packet: arrived.map(|(_, bytes)| bytes),
+        delivery: DeliveryFigures {
+            all_p50_ms: value("delivery_p50"),
+            all_p99_ms: value("delivery_p99"),
+            all_p999_ms: value("delivery_p999"),
+            all_mean_ms: value("delivery_mean"),
+            delivered_within_10ms: value("delivered_within_10ms"),
+            missing: count("packets_missing"),
+            frames_per_packet: arrived.map(|(frames, _)| frames),
+            bytes_per_packet: arrived.map(|(_, bytes)| bytes),
+            sending_cores: value("processor_time") * value("ended") / sending_seconds,
+        },
         cores: value("processor_time"),
-        sending_cores: value("processor_time") * value("ended") / sending_seconds,
         // Absent where the kernel says nothing; NaN becomes 0.
         receive_buffer_bytes: value("datagram_receive_bytes") as u64 / u64::from(plan.members),
         load: load_average().map_or(f64::NAN, |load| load[0]),
+    }
+}
+
+#[cfg(test)]
+impl MulticastPlan {
+    /// Three members of the network lab, of which two send.
+    fn of_test() -> MulticastPlan {
+        MulticastPlan {
+            members: 3,
+            senders: 2,
+            packets_per_second: 1000.0,
+            packet_bytes: 1024,
+            loss: 0.01,
+            place: MulticastPlace::Netns,
+            duration: Duration::from_secs(2),
+            seed: 1,
+            sets: Vec::new(),
+        }
     }
 }
 
@@ -322,13 +351,9 @@ mod tests {
         MulticastPlan {
             members: 16,
             senders: 16,
-            packets_per_second: 1000.0,
-            packet_bytes: 1024,
-            loss: 0.01,
             place: MulticastPlace::Loopback { multicast_port: None },
-            duration: Duration::from_secs(2),
-            seed: 1,
             sets: vec!["protocol.flush_after=5ms".to_owned()],
+            ..MulticastPlan::of_test()
         }
     }
 
@@ -345,7 +370,7 @@ mod tests {
         result.summary[2].value = 3.0;
         result.summary[3].value = 4.0;
         let measured = row(&plan(), setting, &result, None);
-        assert_eq!((measured.corrupt, measured.untold, measured.missing), (3, 2, 4));
+        assert_eq!((measured.corrupt, measured.untold, measured.delivery.missing), (3, 2, 4));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use paceline_lab::machine::load_average;
 use paceline_lab_services::slingshot::{Settings, Spacing};
 use serde::Serialize;
 
-use super::{AROUND, Arrived, MulticastPlace, MulticastPlan, RepairSetting, scenario};
+use super::{
+    AROUND, Arrived, DeliveryFigures, MulticastPlace, MulticastPlan, RepairSetting, scenario,
+};
 use crate::peers::{Durations, MemberPart, Phases};
 
 /// Before the measured time, at full rate.
@@ -88,26 +90,10 @@ pub struct MulticastPeerRow {
     /// The share of packets sent of those that were due within the measured time: less than all
     /// where flow control, or a machine that is too busy, kept senders back.
     pub sent_share: f64,
-    /// From the call that sends a packet to each delivery, of all packets that were delivered: the
-    /// median.
-    pub all_p50_ms: f64,
-    /// 99th percentile.
-    pub all_p99_ms: f64,
-    /// 99.9th percentile.
-    pub all_p999_ms: f64,
-    /// The mean.
-    pub all_mean_ms: f64,
-    /// The share of packets at receivers that were delivered within 10 ms after they were sent.
-    pub delivered_within_10ms: f64,
-    /// Packets at receivers that were not delivered a second after the last one was sent.
-    pub missing: u64,
-    /// Frames that came to a receiver for each packet that it was to receive, all messages of the
-    /// protocol included; null on loopback.
-    pub frames_per_packet: Option<f64>,
-    /// Their bytes, Ethernet's heads included; null on loopback.
-    pub bytes_per_packet: Option<f64>,
-    /// Processor time of all members within the measured time, over that time.
-    pub sending_cores: f64,
+    /// As of Paceline. Times run from the call that sends a packet; missing is what was not
+    /// delivered a second after the last one was sent.
+    #[serde(flatten)]
+    pub delivery: DeliveryFigures,
     /// 99th percentile of what the call that sends a packet took.
     pub send_p99_ms: f64,
     /// Load average of the last minute when the run ended.
@@ -145,15 +131,17 @@ impl MulticastPeerRow {
             packets_per_second: plan.packets_per_second,
             seconds,
             sent_share: sent as f64 / (seconds * plan.packets_per_second),
-            all_p50_ms: latency.quantile_ms(0.5),
-            all_p99_ms: latency.quantile_ms(0.99),
-            all_p999_ms: latency.quantile_ms(0.999),
-            all_mean_ms: latency.mean_ms(),
-            delivered_within_10ms: latency.count_within(10_000) as f64 / expected as f64,
-            missing: expected.saturating_sub(latency.count()),
-            frames_per_packet: arrived.map(|(frames, _)| frames),
-            bytes_per_packet: arrived.map(|(_, bytes)| bytes),
-            sending_cores: cpu_seconds / seconds,
+            delivery: DeliveryFigures {
+                all_p50_ms: latency.quantile_ms(0.5),
+                all_p99_ms: latency.quantile_ms(0.99),
+                all_p999_ms: latency.quantile_ms(0.999),
+                all_mean_ms: latency.mean_ms(),
+                delivered_within_10ms: latency.count_within(10_000) as f64 / expected as f64,
+                missing: expected.saturating_sub(latency.count()),
+                frames_per_packet: arrived.map(|(frames, _)| frames),
+                bytes_per_packet: arrived.map(|(_, bytes)| bytes),
+                sending_cores: cpu_seconds / seconds,
+            },
             send_p99_ms: send.quantile_ms(0.99),
             load: load_average().map_or(f64::NAN, |load| load[0]),
         })
@@ -164,20 +152,6 @@ impl MulticastPeerRow {
 mod tests {
     use super::*;
 
-    fn plan() -> MulticastPlan {
-        MulticastPlan {
-            members: 3,
-            senders: 2,
-            packets_per_second: 1000.0,
-            packet_bytes: 1024,
-            loss: 0.01,
-            place: MulticastPlace::Netns,
-            duration: Duration::from_secs(2),
-            seed: 1,
-            sets: Vec::new(),
-        }
-    }
-
     fn peer_plan(plan: &MulticastPlan) -> Result<MulticastPeerPlan, LabError> {
         let setting = RepairSetting { window: None, r: 8, c: 3, questions: true };
         MulticastPeerPlan::of(plan, setting)
@@ -186,20 +160,20 @@ mod tests {
     #[test]
     fn the_peer_does_what_the_scenario_says_with_its_overrides() {
         let sets = vec!["workload.rate=500/s".to_owned(), "protocol.flush_after=5ms".to_owned()];
-        let overridden = peer_plan(&MulticastPlan { sets, ..plan() }).unwrap();
+        let overridden = peer_plan(&MulticastPlan { sets, ..MulticastPlan::of_test() }).unwrap();
         assert_eq!((overridden.members, overridden.senders), (3, 2));
         assert_eq!((overridden.packets_per_second, overridden.packet_bytes), (500.0, 1024));
         let [first, second] = [0, 1].map(|sender| overridden.turns(sender));
         assert_eq!(first, (Duration::ZERO, Duration::from_millis(4)));
         assert_eq!(second, (Duration::from_millis(2), Duration::from_millis(4)));
         let sets = vec!["workload.spacing=phases".to_owned()];
-        let error = peer_plan(&MulticastPlan { sets, ..plan() }).unwrap_err();
+        let error = peer_plan(&MulticastPlan { sets, ..MulticastPlan::of_test() }).unwrap_err();
         assert_eq!(error.exit_status(), 2, "{error}");
     }
 
     #[test]
     fn the_members_parts_make_one_row() {
-        let plan = peer_plan(&plan()).unwrap();
+        let plan = peer_plan(&MulticastPlan::of_test()).unwrap();
         let part = |sent, latency: &[(u64, u64)]| MemberPart {
             sent,
             latency: latency.iter().copied().collect(),
@@ -214,12 +188,18 @@ mod tests {
         ];
         let arrived = Arrived { frames: 32_000, bytes: 16_000_000 };
         let row = MulticastPeerRow::of(&plan, FlowControl::Min, &parts, Some(arrived)).unwrap();
-        assert_eq!((row.missing, row.delivered_within_10ms), (1, 37.0 / 40.0));
-        assert_eq!((row.all_p50_ms, row.all_p99_ms, row.all_p999_ms), (2.0, 30.0, 30.0));
+        assert_eq!((row.delivery.missing, row.delivery.delivered_within_10ms), (1, 37.0 / 40.0));
+        assert_eq!(
+            (row.delivery.all_p50_ms, row.delivery.all_p99_ms, row.delivery.all_p999_ms),
+            (2.0, 30.0, 30.0)
+        );
         assert_eq!(row.sent_share, 20.0 / 2_000.0);
-        assert_eq!((row.sending_cores, row.send_p99_ms), (0.75, 7.0));
+        assert_eq!((row.delivery.sending_cores, row.send_p99_ms), (0.75, 7.0));
         // 8 s of 1,000 packets for two receivers each.
-        assert_eq!((row.frames_per_packet, row.bytes_per_packet), (Some(2.0), Some(1_000.0)));
+        assert_eq!(
+            (row.delivery.frames_per_packet, row.delivery.bytes_per_packet),
+            (Some(2.0), Some(1_000.0))
+        );
         let error =
             MulticastPeerRow::of(&plan, FlowControl::Min, &[part(10, &[])], None).unwrap_err();
         assert_eq!((error.exit_status(), error.to_string().contains("no message")), (1, true));

@@ -71,7 +71,7 @@ impl Driver {
     }
 }
 
-/// What each member of any peer is told.
+/// The settings with which a driver starts a member.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberSettings {
     /// Its number, from 0.

@@ -242,6 +242,14 @@ impl Services {
         let stats = [self.log.stats(), self.feed.stats(), self.stock.stats(), self.web.stats()];
         stats.map(|stats| stats.counters.count("host_link_sent"))
     }
+
+    /// What each sends within this time, bytes a second.
+    async fn rates_over(&self, time: Duration) -> [f64; 4] {
+        let (before, begun) = (self.sent(), Instant::now());
+        sleep(time).await;
+        let (after, seconds) = (self.sent(), begun.elapsed().as_secs_f64());
+        std::array::from_fn(|at| (after[at] - before[at]) as f64 / seconds)
+    }
 }
 
 /// When messages of the group were sent, and how long they took.
@@ -357,13 +365,10 @@ impl Pair {
     /// Waits until what was under way has come to its end: walkers walk on, and queues are sent.
     async fn rest(&self, args: &Args) {
         const STEP: Duration = Duration::from_millis(250);
-        let bytes_max = REST * args.rate.bytes_per_second() as f64 * STEP.as_secs_f64();
+        let rate_max = REST * args.rate.bytes_per_second() as f64;
         let begun = Instant::now();
         while begun.elapsed() < SOON {
-            let before = self.services.sent();
-            sleep(STEP).await;
-            let after = self.services.sent();
-            if (0..NAMES.len()).all(|at| ((after[at] - before[at]) as f64) < bytes_max) {
+            if self.services.rates_over(STEP).await.iter().all(|&rate| rate < rate_max) {
                 return;
             }
         }
@@ -373,11 +378,9 @@ impl Pair {
     async fn rates(&self, args: &Args, mut tasks: JoinSet<()>) -> [f64; 4] {
         sleep(WARM_UP).await;
         self.clock.took.lock().expect("no panic").clear();
-        let (before, begun) = (self.services.sent(), Instant::now());
-        sleep(args.seconds).await;
-        let (after, seconds) = (self.services.sent(), begun.elapsed().as_secs_f64());
+        let rates = self.services.rates_over(args.seconds).await;
         tasks.shutdown().await;
-        std::array::from_fn(|at| (after[at] - before[at]) as f64 / seconds)
+        rates
     }
 
     async fn beside(&mut self, args: &Args, table: &'static str, is_flooding: bool) -> Beside {

@@ -155,7 +155,7 @@ const DEFAULT: [RepairSetting; 4] = [
     RepairSetting { window: None, r: 8, c: 3, questions: false },
     RepairSetting { window: None, r: 8, c: 5, questions: false },
     RepairSetting { window: Some(32), r: 8, c: 3, questions: false },
-    RepairSetting { window: None, r: 8, c: 3, questions: true },
+    BESIDE_A_PEER,
 ];
 
 /// `xor,8,3`, `rlc32,8,2`, `xor,8,3,ask`.
