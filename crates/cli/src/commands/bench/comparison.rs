@@ -98,9 +98,11 @@ mod tests {
             "62.5 (50 to 75)",
             " 25 ",
             "MB/node/s",
-            " - ",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        let missing = text.lines().find(|line| line.starts_with("missing"));
+        let missing = missing.expect("each figure has a row");
+        assert!(missing.trim_end().ends_with(" -"), "a ratio in\n{text}");
     }
 }
