@@ -297,11 +297,7 @@ impl Pair {
         let stock = a.dht("stock").weight(stock).bundles_in_flight(WRITES_MAX);
         let stock = stock.bootstrap().await.map_err(explain)?;
         let other_stock = b.dht("stock").peers(peer()).join().await.map_err(explain)?;
-        // Writes are put off until the two hosts are certain of their parts.
-        let entries =
-            (0..WRITES_MAX).map(|number| (format!("settled {number}").into(), "yes".into()));
-        let mut settled = stock.put_all(entries);
-        while settled.next().await.is_some() {}
+        settle(&stock).await?;
         let web = a.walks("web").weight(web).serve().await.map_err(explain)?;
         let other_web = b.walks("web").serve().await.map_err(explain)?;
 
@@ -436,6 +432,25 @@ impl Pair {
             p99_ms: ms(0.99),
         }
     }
+}
+
+/// Writes to both hosts until each write has a copy on the other: they know each other then, and
+/// are certain of their parts. Before that a table puts writes off.
+async fn settle(stock: &Dht) -> Result<(), CliError> {
+    let begun = Instant::now();
+    while begun.elapsed() < SOON {
+        let entries =
+            (0..WRITES_MAX).map(|number| (format!("settled {number}").into(), "yes".into()));
+        let mut written = stock.put_all(entries);
+        let mut is_settled = true;
+        while let Some(written) = written.next().await {
+            is_settled &= written.outcome.is_ok_and(|copies| copies == 2);
+        }
+        if is_settled {
+            return Ok(());
+        }
+    }
+    Err(CliError::Failed(format!("the table is not on both hosts after {} s", SOON.as_secs())))
 }
 
 /// Many writers, each with a write under way.

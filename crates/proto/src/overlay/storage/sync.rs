@@ -122,17 +122,20 @@ impl Storage {
     }
 
     /// True if the neighbours have been the same for as long as it takes to notice that one is gone
-    /// and to set that right. Before that, a key without a record here may belong to a node between
-    /// that this one does not know yet.
+    /// and to set that right, and then until they change: that answers come later by now does not
+    /// unsettle what was settled. Before that, a key without a record here may belong to a node
+    /// between that this one does not know yet.
     pub fn is_settled(&mut self, cx: &Cx<'_>, routing: &Routing<'_>) -> bool {
         if cx.shared.upkeep_every.is_none() {
             return true;
         }
         self.look_around(cx, routing);
         let settle_after = routing.settle_after(cx);
-        let changed_at = self.state().sync.changed_at;
-        routing.table().knows_its_part()
-            && changed_at.is_none_or(|changed| cx.now >= changed + settle_after)
+        let changed_at = &mut self.state().sync.changed_at;
+        if changed_at.is_some_and(|changed| cx.now >= changed + settle_after) {
+            *changed_at = None;
+        }
+        changed_at.is_none() && routing.table().knows_its_part()
     }
 
     fn compare(&mut self, cx: &mut Cx<'_>, routing: &mut Routing<'_>, page: &[(Key, Version)]) {

@@ -75,3 +75,31 @@ fn a_write_goes_on_until_a_failure_near_its_key_is_settled() {
     net.wait(Duration::from_secs(4));
     assert_eq!(net.outcomes(), BTreeMap::from([(key(1), failed)]));
 }
+
+#[test]
+fn a_node_that_is_settled_stays_so_when_answers_come_later() {
+    let config = config().with_upkeep_every(Some(Duration::from_millis(100)));
+    let mut net = Net::new(config, &[(0, &[], &[1])]);
+    net.table(0).replicas = vec![n(0), n(1)];
+    let sample = |net: &mut Net, millis, times| {
+        let node = net.nodes.get_mut(&n(0)).expect("a node of this test");
+        (0..times).for_each(|_| node.rtt.sample(Duration::from_millis(millis)));
+    };
+    let is_settled = |net: &mut Net| {
+        let mut settled = false;
+        net.call(n(0), |node, cx| settled = node.is_settled(cx));
+        settled
+    };
+    sample(&mut net, 1, 20);
+    assert!(!is_settled(&mut net), "the neighbour is new");
+    net.now += Duration::from_secs(1);
+    assert!(is_settled(&mut net));
+    sample(&mut net, 900, 20);
+    assert!(is_settled(&mut net), "the neighbours are those of before");
+    net.table(0).replicas = vec![n(0), n(2)];
+    assert!(!is_settled(&mut net), "another neighbour");
+    net.now += Duration::from_secs(1);
+    assert!(!is_settled(&mut net), "now it takes longer to miss one");
+    net.now += Duration::from_secs(20);
+    assert!(is_settled(&mut net));
+}
