@@ -610,6 +610,18 @@ impl<M: Wire> Network<M> {
         messages * size_of::<Queued<M>>() + streams
     }
 
+    /// Bytes of datagrams that wait for the port of a node, to the receiver to which most wait. On
+    /// a mesh none wait for others.
+    pub(crate) fn datagram_backlog_bytes(&self, from: NodeId) -> usize {
+        if let Some(tcp) = &self.tcp {
+            return datagram_bytes(tcp.messages(from));
+        }
+        match self.ports.get(from.index()).map(|port| port.queue) {
+            None | Some(NO_QUEUE) => 0,
+            Some(queue) => datagram_bytes(self.queues[queue as usize].messages.iter()),
+        }
+    }
+
     pub(crate) fn backlog_bytes(&self, now: Instant, from: NodeId, to: NodeId) -> usize {
         if let Some(tcp) = &self.tcp {
             return tcp.unsent(from, to);
@@ -632,6 +644,19 @@ impl<M: Wire> Network<M> {
         };
         stalled + waiting
     }
+}
+
+/// Bytes of datagrams that wait, to the receiver to which most wait.
+fn datagram_bytes<'a, M: 'a>(waiting: impl Iterator<Item = &'a Queued<M>>) -> usize {
+    let mut by_node: BTreeMap<NodeId, usize> = BTreeMap::new();
+    let mut to_groups = 0;
+    for queued in waiting.filter(|queued| queued.lane == Lane::Datagram) {
+        match queued.to {
+            To::Node(to) => *by_node.entry(to).or_default() += queued.bytes,
+            To::Group(_) => to_groups += queued.bytes,
+        }
+    }
+    to_groups + by_node.into_values().max().unwrap_or(0)
 }
 
 /// True if a port at which a message waits for `wait` holds more than `bytes_max` bytes.
@@ -658,5 +683,9 @@ pub(crate) struct NodeBacklog<'a, M> {
 impl<M: Wire> Backlog for NodeBacklog<'_, M> {
     fn backlog_bytes(&self, to: NodeId) -> usize {
         self.network.backlog_bytes(self.now, self.node, to)
+    }
+
+    fn datagram_backlog_bytes(&self) -> usize {
+        self.network.datagram_backlog_bytes(self.node)
     }
 }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use paceline_proto::core::Counters;
 use paceline_proto::host::Encode;
+use paceline_proto::parts::link_share::PORT_BYTES;
 use quinn_udp::Transmit;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -51,6 +52,21 @@ impl Datagrams {
             queue: SendQueue::new(queue_bytes_max, together_max.clamp(1, TRAIN_LENGTH_MAX)),
             is_alone: together_max <= 1,
         })
+    }
+
+    /// Bytes of services that the kernel has not taken, because its buffer was full.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.room.is_some() { self.queue.data.queued_bytes() } else { 0 }
+    }
+
+    /// True if no more should be added of what can wait elsewhere: here nothing is overtaken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.data.queued_bytes() >= PORT_BYTES
+    }
+
+    /// True if it is full and the kernel takes nothing.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.held_bytes() >= PORT_BYTES
     }
 
     /// Sends the queue, until the kernel's buffer is full.
@@ -161,6 +177,31 @@ mod tests {
         socket.set_nonblocking(true).expect("a socket");
         let addr = socket.local_addr().expect("bound");
         (socket, addr)
+    }
+
+    /// Loopback never fills the kernel's buffer, so that is said by hand.
+    #[tokio::test]
+    async fn what_waits_is_held_up_only_while_the_kernel_takes_nothing() {
+        let mut from =
+            Datagrams::new(bound().0, (1 << 20, 64), Waker::noop().clone()).expect("set up");
+        let (mut traffic, mut counters) = (Traffic::default(), Counters::default());
+        let (_to, addr) = bound();
+        let mut push = |from: &mut Datagrams, bytes| {
+            let counters = &mut counters;
+            from.queue.data.push(addr, bytes, counters, |out| out.resize(out.len() + bytes, 7));
+        };
+        (0..PORT_BYTES / 1_000 + 1).for_each(|_| push(&mut from, 1_000));
+        assert_eq!((from.held_bytes(), from.is_full(), from.is_held_up()), (0, true, false));
+        let room = sys::register_udp(from.arrivals.socket().0, Interest::WRITABLE);
+        from.room = Some(room.expect("a descriptor"));
+        assert_eq!((from.held_bytes(), from.is_full(), from.is_held_up()), (17_000, true, true));
+        from.queue.remove_part(1_000);
+        assert_eq!((from.held_bytes(), from.is_full(), from.is_held_up()), (16_000, false, false));
+        while !from.queue.is_empty() {
+            from.flush(&mut traffic, &mut counters);
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((from.held_bytes(), from.is_full(), from.is_held_up()), (0, false, false));
     }
 
     #[tokio::test]

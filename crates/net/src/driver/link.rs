@@ -2,9 +2,9 @@
 //!
 //! A node of one service hands every message to the stream or the socket, and the protocol limits
 //! what it sends. Where there are several, or the rate of the link is configured, they share it
-//! ([`LinkShare`]): to each peer [`PORT_BYTES`] wait in the queue of the stream, and of all
-//! messages together as much leaves as the rate permits. The rest waits for the turn of its
-//! service.
+//! ([`LinkShare`]): to each peer [`PORT_BYTES`] wait in the queue of the stream, as many in that of
+//! the socket of datagrams while the kernel takes none, and of all messages together as much leaves
+//! as the rate permits. The rest waits for the turn of its service.
 
 use std::net::SocketAddr;
 
@@ -17,6 +17,7 @@ use super::datagrams::Content;
 use super::peers::PeerTable;
 use super::{Deadline, Driver};
 use crate::counters;
+use crate::datagrams::Datagrams;
 use crate::record::{HEADER_BYTES, LENGTH_BYTES};
 use crate::streams::outgoing::NotifiedState;
 
@@ -64,7 +65,11 @@ impl Driver {
             self.link.share.charge(now, bytes);
             true
         } else {
-            let is_open = is_open(&self.peers, path);
+            let is_open = match path.lane {
+                // While the kernel takes datagrams a turn of the driver gathers any number.
+                Lane::Datagram => !self.datagrams.is_held_up(),
+                Lane::Stream => is_open(&self.peers, path),
+            };
             self.link.share.admit(now, path, bytes, is_open)
         };
         if leaves {
@@ -102,16 +107,34 @@ impl Driver {
                 return has_released;
             }
             let (now, peers) = (self.chassis.now, &self.peers);
-            let Some(next) = self.link.share.pop(now, |path| is_open(peers, path)) else { break };
+            let takes_datagrams = !self.datagrams.is_full();
+            let next = self.link.share.pop(now, |path| match path.lane {
+                Lane::Datagram => takes_datagrams,
+                Lane::Stream => is_open(peers, path),
+            });
+            let Some(next) = next else { break };
             has_released = true;
             self.hand_over(next);
         }
         let next_at = self.link.share.next_at();
-        if next_at > self.chassis.now && self.link.wakes_at > next_at {
-            self.link.wakes_at = next_at;
-            self.deadlines.set(next_at, Deadline::Link);
+        if next_at > self.chassis.now {
+            self.wake_link_at(next_at);
         }
         has_released
+    }
+
+    /// The turn's share is used up: another one goes on, if something waits.
+    pub(super) fn resume_link(&mut self) {
+        if !self.link.share.is_empty() {
+            self.wake_link_at(self.chassis.now);
+        }
+    }
+
+    fn wake_link_at(&mut self, at: Instant) {
+        if self.link.wakes_at > at {
+            self.link.wakes_at = at;
+            self.deadlines.set(at, Deadline::Link);
+        }
     }
 
     /// The rate permits what waits. The turn releases it.
@@ -157,7 +180,8 @@ impl Driver {
     /// The backlogs of one service.
     pub(super) fn own_backlog(&self, service: ServiceNumber) -> impl Backlog {
         let is_shared = self.shares_link();
-        OwnBacklog { peers: &self.peers, link: &self.link.share, service, is_shared }
+        let (peers, link, datagrams) = (&self.peers, &self.link.share, &self.datagrams);
+        OwnBacklog { peers, link, datagrams, service, is_shared }
     }
 }
 
@@ -167,11 +191,10 @@ fn charge(lane: Lane, bytes: usize) -> usize {
     Overhead::Ethernet.charge(lane, length + HEADER_BYTES + bytes) as usize
 }
 
-/// True if a message for this path does not wait behind others. One for a peer that is down does
+/// True if a message for this stream does not wait behind others. One for a peer that is down does
 /// not: it is discarded.
 fn is_open(peers: &PeerTable, path: Path) -> bool {
-    let Path { to: Some(to), lane: Lane::Stream } = path else { return true };
-    let Some(outgoing) = peers.outgoing(to) else { return true };
+    let Some(outgoing) = path.to.and_then(|to| peers.outgoing(to)) else { return true };
     outgoing.notified_state == NotifiedState::Down || outgoing.queued_bytes() < PORT_BYTES
 }
 
@@ -179,6 +202,7 @@ fn is_open(peers: &PeerTable, path: Path) -> bool {
 struct OwnBacklog<'a> {
     peers: &'a PeerTable,
     link: &'a LinkShare<Queued>,
+    datagrams: &'a Datagrams,
     service: ServiceNumber,
     is_shared: bool,
 }
@@ -189,5 +213,13 @@ impl Backlog for OwnBacklog<'_> {
         let queued =
             outgoing.map_or(0, |outgoing| outgoing.backlog_of(self.service, self.is_shared));
         queued + self.link.waiting_bytes(self.service, Path::stream(to))
+    }
+
+    fn datagram_backlog_bytes(&self) -> usize {
+        if self.is_shared {
+            self.link.waiting_datagram_bytes(self.service)
+        } else {
+            self.datagrams.held_bytes()
+        }
     }
 }

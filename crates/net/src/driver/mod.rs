@@ -396,6 +396,7 @@ impl Driver {
     /// turn's share is used up.
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.flush_batch);
+        let mut has_more = true;
         for _ in 0..FLUSH_ROUNDS_MAX {
             for Notice { call, to } in std::mem::take(&mut self.notices) {
                 match to {
@@ -410,11 +411,24 @@ impl Driver {
                 self.flush_outgoing(place);
             }
             let has_released = self.release_link();
-            if !has_released && self.notices.is_empty() && !self.peers.has_flushes() {
+            if has_released || !self.notices.is_empty() || self.peers.has_flushes() {
+                continue;
+            }
+            let was_full = self.datagrams.is_full();
+            self.flush_datagrams();
+            has_more = was_full && !self.datagrams.is_full();
+            if !has_more {
                 break;
             }
         }
         self.flush_batch = batch;
+        if has_more {
+            self.flush_datagrams();
+            self.resume_link();
+        }
+    }
+
+    fn flush_datagrams(&mut self) {
         self.datagrams.flush(&mut self.chassis.traffic, &mut self.chassis.counters);
     }
 }

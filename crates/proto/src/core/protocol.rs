@@ -102,10 +102,16 @@ pub trait Protocol: Sized {
     }
 }
 
-/// The driver's side of [`Context::backlog_bytes`].
+/// The driver's side of [`Context::backlog_bytes`] and [`Context::datagram_backlog_bytes`].
 pub trait Backlog {
     /// Bytes accepted for `to` on the stream lane and not yet on the link.
     fn backlog_bytes(&self, to: NodeId) -> usize;
+
+    /// Bytes accepted as datagrams that this host still holds, for the receiver for which it holds
+    /// most; about. 0 where datagrams do not wait for others.
+    fn datagram_backlog_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// A message on its way out.
@@ -285,6 +291,14 @@ impl<P: Protocol> Context<'_, P> {
         let pending =
             self.outbox.sends.iter().filter(|send| send.to == to && send.lane == Lane::Stream);
         self.backlog.backlog_bytes(to) + pending.map(|send| send.message.wire_len()).sum::<usize>()
+    }
+
+    /// Bytes of datagrams that this host still holds, without this outbox, for the receiver for
+    /// which it holds most; about. They are 0 while the link takes what is sent. In the simulator
+    /// it is what waits at a port of a star; on sockets, what the kernel has not taken yet, and
+    /// what the rate of the link, if it is known, does not permit yet.
+    pub fn datagram_backlog_bytes(&self) -> usize {
+        self.backlog.datagram_backlog_bytes()
     }
 
     /// Asks for [`Protocol::handle_drained`] once the backlog to `to` is below `below_bytes`.

@@ -127,6 +127,12 @@ impl HostLink {
         self.share.waiting_bytes(service, Path::stream(to)) + handed_over
     }
 
+    /// Bytes of a service's datagrams that wait for one receiver, while `at_port` bytes wait there
+    /// for all services.
+    fn datagram_backlog_bytes(&self, service: ServiceNumber, at_port: usize) -> usize {
+        self.share.waiting_datagram_bytes(service).max(at_port)
+    }
+
     fn hand_over(&mut self, cx: &mut Cx<'_>, path: Path, message: Message) {
         if let Path { to: Some(to), lane: Lane::Stream } = path {
             let spans = self.at_port.entry(to).or_default();
@@ -172,5 +178,9 @@ impl Backlog for OwnBacklog<'_> {
         let pending: usize = pending.map(|send| Encode::wire_len(&send.message)).sum();
         let at_port = self.behind.backlog_bytes(to) + pending;
         self.link.backlog_bytes(self.service, to, at_port)
+    }
+
+    fn datagram_backlog_bytes(&self) -> usize {
+        self.link.datagram_backlog_bytes(self.service, self.behind.datagram_backlog_bytes())
     }
 }

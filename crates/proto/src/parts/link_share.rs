@@ -227,6 +227,15 @@ impl<T> LinkShare<T> {
         queue.map_or(0, |queue| queue.bytes)
     }
 
+    /// Bytes of datagrams of a service that wait for one path, the one for which most wait.
+    pub fn waiting_datagram_bytes(&self, service: ServiceNumber) -> usize {
+        let Some(line) = self.line(service).filter(|line| line.datagram_bytes > 0) else {
+            return 0;
+        };
+        let datagrams = line.paths.iter().filter(|queue| queue.path.lane == Lane::Datagram);
+        datagrams.map(|queue| queue.bytes).max().unwrap_or(0)
+    }
+
     /// Bytes of all services that wait for a path.
     pub fn path_bytes(&self, path: Path) -> usize {
         self.lines.iter().filter_map(|line| line.queue(path)).map(|queue| queue.bytes).sum()
@@ -402,6 +411,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_datagrams_that_wait_are_those_to_the_receiver_with_most() {
+        let mut share = LinkShare::new(Some(RATE), 1 << 20);
+        let of =
+            |share: &LinkShare<u64>, service| share.waiting_datagram_bytes(ServiceNumber(service));
+        assert_eq!(of(&share, 1), 0);
+        for (service, path, bytes) in [
+            (1, datagram(1), 1_000),
+            (1, datagram(2), 1_000),
+            (1, datagram(2), 500),
+            (1, stream(2), 9_000),
+            (2, datagram(2), 700),
+            (3, stream(1), 700),
+        ] {
+            share.push(waiting(service, path, bytes, 0));
+        }
+        assert_eq!([of(&share, 1), of(&share, 2), of(&share, 3)], [1_500, 700, 0]);
+        let multicast = Path { to: None, lane: Lane::Datagram };
+        share.push(waiting(1, multicast, 2_000, 0));
+        assert_eq!(of(&share, 1), 2_000);
     }
 
     /// As a protocol that keeps little waiting: what it sends next comes once all has left, before

@@ -108,6 +108,8 @@ with_ledger! {
         GONE_BACK = "slingshot_gone_back", [flows];
         /// Sent: the last number of a quiet sender.
         HEARTBEATS = "slingshot_heartbeats", [messages];
+        /// Put off: the host held more datagrams than may leave at once.
+        HELD_UP = "slingshot_held_up", [packets];
         /// Of several packets, and delivered.
         MESSAGES = "slingshot_messages", [messages];
         /// Of several packets, and given up after some of these came.

@@ -18,6 +18,9 @@ use crate::parts::token_bucket::TokenBucket;
 /// and one packet.
 const BURST: Duration = Duration::from_millis(2);
 
+/// How soon the host is looked at again that held too much ([`Slingshot::is_held_up`]).
+const HELD_UP: Duration = Duration::from_millis(1);
+
 /// A message that waits for its packets to be sent.
 #[derive(Debug)]
 struct Queued {
@@ -185,6 +188,10 @@ impl Slingshot {
             };
             let (fragment, ticket) = (queued.next, queued.ticket);
             let (id, bytes) = (queued.group, Data::HEAD_BYTES + packet.len());
+            if self.is_held_up(cx, place, bytes) {
+                cx.count(counters::HELD_UP, 1);
+                return self.sending.timer.set_after(cx, HELD_UP, Timer::Pace);
+            }
             let (per_second, pulse_bytes) = self.rate_for(cx, place, bytes);
             self.sending.pace.take(cx.now, (bytes + pulse_bytes) as f64, per_second);
             self.sending.paced = Some(id);
@@ -203,6 +210,20 @@ impl Slingshot {
                 cx.deliver(Event::Sent { ticket, seq });
             }
         }
+    }
+
+    /// True if the link of this host does not take the packets at their rate: it still holds more
+    /// than may leave at once. They wait here then, since there they would be dropped, for all
+    /// receivers alike.
+    fn is_held_up(&self, cx: &Cx<'_>, place: usize, bytes: usize) -> bool {
+        let backlog = cx.datagram_backlog_bytes();
+        if backlog <= bytes {
+            return false;
+        }
+        let sender = self.groups[place].congestion.as_ref();
+        let per_second = sender
+            .map_or(f64::from(cx.shared.message_bytes_per_second), |sender| sender.rate_reached());
+        (backlog - bytes) as f64 > per_second * BURST.as_secs_f64()
     }
 
     /// The rate to a group has changed: what its last packet has still to wait changes with it.

@@ -381,6 +381,14 @@ impl<M, Q> Tcp<M, Q> {
         number.map_or(0, |&number| self.streams[number as usize].sender.unsent() as usize)
     }
 
+    /// What waits for the port of a node besides streams and acknowledgements.
+    pub(crate) fn messages(&self, node: NodeId) -> impl Iterator<Item = &Q> {
+        self.lines[node.index()].waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::Message(message) => Some(message),
+            Waiting::Ack(_) => None,
+        })
+    }
+
     /// Breaks a stream: what has not come whole is lost.
     pub(crate) fn reset(&mut self, from: NodeId, to: NodeId) {
         let Some(&number) = self.by_ends.get(&(from, to)) else { return };

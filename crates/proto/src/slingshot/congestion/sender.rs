@@ -148,6 +148,13 @@ impl Sender {
         self.allowed
     }
 
+    /// About the rate that is reached: the allowed one, which grows while the application or the
+    /// link of this host does not use it, and at most twice what the fastest receiver receives.
+    pub(crate) fn rate_reached(&self) -> f64 {
+        let received = self.reporters.iter().map(|reporter| reporter.received);
+        received.max_by(f64::total_cmp).map_or(self.allowed, |best| self.allowed.min(2.0 * best))
+    }
+
     /// True in slow start.
     pub(crate) fn is_slow_start(&self) -> bool {
         self.is_slow_start

@@ -411,3 +411,23 @@ fn a_pulse_is_bounded_and_fits_the_datagram() {
     assert_eq!((message.wire_len(), encode_to_bytes(&message).len()), (155, 155));
     assert!(size_of::<Message>() <= 136, "{}", size_of::<Message>());
 }
+
+/// What is held is judged by the rate that is reached: the allowed one may be far above it.
+#[test]
+fn a_sender_that_its_host_holds_up_does_not_fill_the_host() {
+    let mut bench = Bench::new(tfmcc(2).with_message_bytes_per_second(100_000_000));
+    let received = |report: Report, loss| lossy(report, loss, 50_000);
+    run(&mut bench, 500, |_, report| Some(received(report, 0.01)));
+    run(&mut bench, 20_000, |_, report| Some(received(report, 1e-6)));
+    assert!(allowed(&bench) > 1_000_000, "{}", allowed(&bench));
+    let sent = |bench: &mut Bench, held| {
+        bench.held = held;
+        bench.outbox.group_sends.clear();
+        bench.command(Command::multicast(Payload::Zeros(475)));
+        bench.pass(ms(5));
+        bench.outbox.group_sends.iter().any(|(_, message)| matches!(message, Message::Data(_)))
+    };
+    // Twice 50,000 bytes a second for 2 ms, and a packet of 500.
+    assert!(!sent(&mut bench, 701) && !sent(&mut bench, 100_000));
+    assert!(sent(&mut bench, 700));
+}

@@ -373,3 +373,29 @@ fn messages_of_all_sizes_come_as_they_were_sent() {
         receiver.outbox.sends.clear();
     }
 }
+
+#[test]
+fn packets_wait_while_the_host_holds_more_than_may_leave_at_once() {
+    let config = Config { heartbeat_after: None, ..Config::new(roster(4)) };
+    let config = config.with_message_bytes_per_second(1_000_000).with_message_bytes_max(50_000);
+    let mut bench = Bench::new(config);
+    bench.held = 10_000;
+    bench.command(Command::multicast(message(0, 30_000)));
+    bench.pass(ms(50));
+    assert_eq!((sent_packets(&mut bench).len(), bench.count("slingshot_held_up")), (0, 51));
+    // 2 ms' worth and a packet, which is a little shorter than a datagram.
+    bench.held = 3_200;
+    bench.pass(ms(10));
+    assert_eq!(sent_packets(&mut bench).len(), 0);
+    bench.held = 3_100;
+    bench.pass(ms(1));
+    assert_eq!(sent_packets(&mut bench).len(), 2, "not what it would have sent by now");
+    bench.held = 0;
+    bench.pass(ms(40));
+    assert_eq!((bench.node.queued(), bench.count("slingshot_messages_sent")), ((0, 0), 1));
+    // A message of one packet without a rate leaves whatever is there.
+    bench.held = 10_000;
+    sent_packets(&mut bench);
+    bench.send("at once");
+    assert_eq!(sent_packets(&mut bench).len(), 1);
+}

@@ -34,6 +34,19 @@ impl Backlog for NoBacklog {
     }
 }
 
+/// A host that still holds this many bytes of datagrams for each receiver.
+struct Holding(usize);
+
+impl Backlog for Holding {
+    fn backlog_bytes(&self, _: NodeId) -> usize {
+        0
+    }
+
+    fn datagram_backlog_bytes(&self) -> usize {
+        self.0
+    }
+}
+
 /// A member and what surrounds it.
 struct Bench {
     config: Config,
@@ -41,6 +54,8 @@ struct Bench {
     outbox: Outbox<Slingshot>,
     rng: Rng,
     now: Instant,
+    /// Bytes of datagrams that the host holds.
+    held: usize,
 }
 
 fn ms(millis: u64) -> Duration {
@@ -66,6 +81,7 @@ impl Bench {
             outbox: Outbox::default(),
             rng: Rng::new(1, 1),
             now: Instant::ZERO,
+            held: 0,
         };
         bench.call(|node, cx| node.handle_start(cx));
         bench
@@ -80,7 +96,7 @@ impl Bench {
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
-            backlog: &NoBacklog,
+            backlog: &Holding(self.held),
             datagram_bytes_max: 1200,
         };
         handler(&mut self.node, &mut cx);
