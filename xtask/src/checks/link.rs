@@ -13,7 +13,7 @@ use Bound::{AtLeast, AtMost};
 const AT_MOST: Duration = Duration::from_secs(120);
 /// Attempts: other work on the machine delays what a service has to send.
 const ATTEMPTS: usize = 3;
-const WEIGHTS: [&str; 3] = ["1,1,1,1", "1,2,3,4", "4,3,2,1"];
+const WEIGHTS: [&str; 5] = ["1,1,1,1", "1,2,3,4", "4,3,2,1", "1,1,1,3", "10,1,1,1"];
 
 /// Four services that have more to send than the link takes, and a group beside a table that
 /// floods.

@@ -63,15 +63,16 @@ const PACKET_BYTES: usize = 1_000;
 const VALUE_BYTES: usize = 4_000;
 /// What a write takes of the link, with heads and look-ups, about.
 const WRITE_BYTES: f64 = 4_800.0;
-/// What a table that floods has under way, as long as it takes on the link, at most 128 writes:
-/// replies that wait longer are asked for again.
+/// What a table that floods has under way, as long as its part of the link takes for it, at most
+/// 128 writes: replies that wait longer are asked for again.
 const UNDER_WAY: Duration = Duration::from_millis(150);
 const WRITES_MAX: usize = 128;
-/// Jobs that run at once, walks of each from every vertex, and their steps: those that are under
-/// way when a job is given up still walk to their ends.
-const JOBS: usize = 16;
-const WALKS: u32 = 10;
-const STEPS: u32 = 50;
+/// Jobs that run at once, walks of each from every vertex, and their steps. Walks are short, so
+/// that jobs notice soon that a link is full; after long ones the link may be empty for seconds.
+/// Those that are under way when a job is given up still walk to their ends.
+const JOBS: usize = 48;
+const WALKS: u32 = 100;
+const STEPS: u32 = 5;
 /// A service that sends less of the link is at rest.
 const REST: f64 = 0.02;
 /// What a group sends of its part of the link beside a table, and what a table that keeps to its
@@ -81,6 +82,13 @@ const OF_ITS_PART: [f64; 2] = [0.6, 0.9];
 /// The weights of the services, in the order of [`NAMES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Weights([u32; 4]);
+
+impl Weights {
+    /// Of all four.
+    fn parts(self) -> [f64; 4] {
+        self.0.map(|weight| f64::from(weight) / f64::from(self.0.iter().sum::<u32>()))
+    }
+}
 
 const NAMES: [&str; 4] = ["group", "multicast", "table", "walks"];
 const GROUP: usize = 0;
@@ -107,9 +115,9 @@ impl fmt::Display for Weights {
     }
 }
 
-/// How many writes a table has under way at once when it floods.
-fn writes(rate: Rate) -> usize {
-    let bytes = rate.bytes_per_second() as f64 * UNDER_WAY.as_secs_f64();
+/// How many writes a table has under way at once when it floods, if this is its part of the link.
+fn writes(rate: Rate, part: f64) -> usize {
+    let bytes = part * rate.bytes_per_second() as f64 * UNDER_WAY.as_secs_f64();
     ((bytes / WRITE_BYTES) as usize).clamp(8, WRITES_MAX)
 }
 
@@ -207,8 +215,7 @@ async fn measure(args: &Args, ui: &Ui) -> Result<Document, CliError> {
     }
     pair.stop().await;
     let (rate, seconds) = (args.rate.bits_per_second() as f64, args.seconds.as_secs_f64());
-    let (all, weights) = (sent.iter().sum::<f64>(), args.weights.0);
-    let of_all = weights.map(|weight| f64::from(weight) / f64::from(weights.iter().sum::<u32>()));
+    let (all, weights, of_all) = (sent.iter().sum::<f64>(), args.weights.0, args.weights.parts());
     let share = |(at, service): (usize, &'static str)| Share {
         service,
         weight: weights[at],
@@ -343,7 +350,7 @@ impl Pair {
                 }
             }
         });
-        flood(&self.services, writes(args.rate), &mut tasks);
+        flood(&self.services, writes(args.rate, args.weights.parts()[TABLE]), &mut tasks);
         for job in 0..JOBS {
             let all = self.services.clone();
             tasks.spawn(async move {
@@ -400,7 +407,8 @@ impl Pair {
             }
         });
         if is_flooding {
-            flood(&self.services, writes(args.rate), &mut tasks);
+            let part = table_part / (group + table_part);
+            flood(&self.services, writes(args.rate, part), &mut tasks);
         } else {
             let all = self.services.clone();
             let mut ticks = every(table_part, OF_ITS_PART[1], WRITE_BYTES);
