@@ -26,14 +26,6 @@ use crate::parts::fec::{Coefficients, Sum};
 const INCARNATION: u64 = 7;
 const G: GroupId = GroupId(0);
 
-struct NoBacklog;
-
-impl Backlog for NoBacklog {
-    fn backlog_bytes(&self, _: NodeId) -> usize {
-        0
-    }
-}
-
 /// A host that still holds this many bytes of datagrams for each receiver.
 struct Holding(usize);
 

@@ -79,7 +79,7 @@ impl Receiver {
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
-            backlog: &NoBacklog,
+            backlog: &Holding(0),
             datagram_bytes_max: 1200,
         };
         handler(&mut self.node, &mut cx);
