@@ -58,6 +58,7 @@ mod list;
 mod lookup;
 mod message;
 mod oracle;
+mod overdue;
 mod parallel;
 mod pastry;
 mod place;
@@ -87,7 +88,6 @@ use crate::core::{
 };
 use crate::parts::rtt::Rtt;
 use addresses::Whereabouts;
-use config::SENDS;
 use exchange::{Cause, Exchange, Numbered, Trail};
 use ranges::Ranges;
 use recent::Recent;
@@ -155,8 +155,6 @@ struct LazyState {
 
 /// How much longer a node waits for an answer that waits for a disk.
 const DISK_PATIENCE: Duration = Duration::from_millis(500);
-/// How long a node may keep reporting that it is still writing.
-const WRITE_WITHIN: Duration = Duration::from_secs(60);
 /// Keys of which a writer remembers how high versions may have gone.
 const VERSION_FLOORS_MAX: usize = 4096;
 /// How far one write may raise the version: one step for each node that may consider itself
@@ -274,10 +272,16 @@ impl Overlay {
     }
 
     fn send_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
+        let (lane, message) = self.message(cx, body);
+        cx.send(to, lane, message);
+    }
+
+    /// The message that says this, and the lane that it fits.
+    fn message(&self, cx: &Cx<'_>, body: Body) -> (Lane, Message) {
         let addresses = self.addresses_for(cx.node, &body);
         let message = Message { body, addresses };
         let is_small = message.wire_len() <= cx.datagram_bytes_max;
-        cx.send(to, if is_small { Lane::Datagram } else { Lane::Stream }, message);
+        (if is_small { Lane::Datagram } else { Lane::Stream }, message)
     }
 
     /// Sends a message that has an answer, and waits for that.
@@ -564,120 +568,6 @@ impl Overlay {
     /// True if this is the first time that the message is seen.
     fn is_new(&mut self, from: NodeId, exchange: u32) -> bool {
         self.recent.get_or_insert_default().note(from, exchange)
-    }
-
-    /// Looks at everything that may have waited for too long.
-    fn handle_due(&mut self, cx: &mut Cx<'_>) {
-        let overdue = self.exchanges.iter().filter(|(_, exchange)| exchange.due_at <= cx.now);
-        let overdue: Vec<u32> = overdue.map(|(number, _)| number).collect();
-        for number in overdue {
-            self.handle_overdue(cx, number);
-        }
-        self.handle_requests_due(cx);
-        self.handle_join_due(cx);
-        self.handle_leave_due(cx);
-        // Messages sent from now on are overdue after `patience` at the earliest.
-        let patience = self.patience(cx.shared);
-        let exchanges = self.exchanges.iter().map(|(_, exchange)| exchange.due_at);
-        let mut next = exchanges.min().unwrap_or(Instant::MAX);
-        if let Some(state) = &self.state {
-            let requests = state.requests.iter().map(|(_, request)| request.due_at);
-            next = next.min(requests.min().unwrap_or(Instant::MAX));
-            if state.joining.is_some() || self.role == Role::Leaving {
-                next = next.min(cx.now + patience);
-            }
-        }
-        if next < Instant::MAX {
-            self.is_due_armed = true;
-            cx.set_timer(next.since(cx.now).clamp(patience / 8, patience), Timer::Due);
-        }
-    }
-
-    fn handle_overdue(&mut self, cx: &mut Cx<'_>, number: u32) {
-        let Some(exchange) = self.exchanges.get(number) else {
-            return;
-        };
-        if exchange.sends >= SENDS {
-            let exchange = self.exchanges.remove(number).expect("it was there");
-            cx.count(counters::UNANSWERED, 1);
-            return self.unanswered(cx, exchange);
-        }
-        let (to, body) = (exchange.to, exchange.body.clone());
-        let patience = self.patience_for(cx.shared, &body);
-        let exchange = self.exchanges.get_mut(number).expect("it was there");
-        exchange.sends += 1;
-        exchange.due_at = cx.now + patience * (1 << exchange.sends.min(4)) / 2;
-        cx.count(counters::RESENT, 1);
-        self.send(cx, to, body);
-    }
-
-    /// A node that was asked again is still writing: its replicas or its disk are slow. This node
-    /// repeats the same write for up to [`WRITE_WITHIN`]; a new attempt would add to the load.
-    fn wait_on(&mut self, cx: &mut Cx<'_>, from: NodeId, number: u32) {
-        let exchange = self.exchanges.get_mut(number);
-        let Some(exchange) = exchange.filter(|exchange| exchange.to == from) else {
-            return cx.count(counters::STALE, 1);
-        };
-        let waits = |body: &Body| {
-            use Body::{Copy, CopyIf, Put, PutIf};
-            matches!(body, Put { .. } | PutIf { .. } | Copy { .. } | CopyIf { .. })
-        };
-        if !waits(&exchange.body) {
-            return cx.count(counters::BAD_ANSWER, 1);
-        }
-        let (give_up_at, sends_max) = (exchange.sent_at + WRITE_WITHIN, SENDS);
-        let is_last = exchange.due_at >= give_up_at;
-        exchange.due_at = exchange.due_at.min(give_up_at);
-        exchange.sends = if is_last { sends_max } else { exchange.sends.min(sends_max - 1) };
-    }
-
-    /// A node did not answer, however often it was asked.
-    fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
-        match exchange.cause {
-            Cause::Lost => {}
-            // A responsible node that is slow, because it waits for others, has not failed.
-            _ if matches!(
-                exchange.body,
-                Body::Put { .. } | Body::PutIf { .. } | Body::Scan { .. }
-            ) => {}
-            _ => {
-                self.forget(cx, exchange.to);
-                let now = cx.now;
-                self.state().upkeep.add_lost(exchange.to, now);
-                // The peers of a joiner may have failed long ago.
-                if self.is_member() {
-                    self.storage.note_loss(cx, exchange.to);
-                }
-            }
-        }
-        match exchange.cause {
-            Cause::Relay { from } => {
-                if let Body::Route(route) = exchange.body {
-                    self.reroute(cx, from, route, exchange.tries);
-                }
-            }
-            Cause::Request(name) => match exchange.body {
-                Body::Find { .. } => self.find_elsewhere(cx, name, exchange),
-                Body::Put { items, .. } => {
-                    self.act_unanswered(cx, name, items.iter().map(|item| item.key));
-                }
-                Body::PutIf { items, .. } => {
-                    self.act_unanswered(cx, name, items.iter().map(|it| it.item.key));
-                }
-                Body::Scan { range: (key, _), .. } | Body::Stat { key, .. } => {
-                    self.act_unanswered(cx, name, std::iter::once(key));
-                }
-                _ => {}
-            },
-            Cause::Job(name) => self.with_storage(cx, |storage, cx, routing| {
-                storage.unanswered(cx, routing, name, &exchange.body);
-            }),
-            Cause::Ping(newcomer) => {
-                self.router.learn(newcomer);
-            }
-            Cause::Table => self.ask_unanswered(cx),
-            Cause::Sync | Cause::Lost => {}
-        }
     }
 }
 

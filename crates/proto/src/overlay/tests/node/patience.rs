@@ -103,3 +103,41 @@ fn a_node_that_is_settled_stays_so_when_answers_come_later() {
     net.now += Duration::from_secs(20);
     assert!(is_settled(&mut net));
 }
+
+/// Node 0 sends a payload of this length to a key by node 1, which does not answer, and has bytes
+/// that wait for each stream.
+fn unanswered_behind_a_backlog(payload_bytes: usize) -> Net {
+    let config = config().with_ack_after(Some(Duration::from_millis(50)));
+    let mut net = Net::new(config, &[(0, &[1], &[1])]);
+    (net.silent, net.backlog_bytes) = (vec![n(1)], 1);
+    let payload = Payload::from(vec![0; payload_bytes]);
+    net.request(0, 1, Operation::Send { keys: vec![key(1)], payload }, Style::Recursive);
+    net
+}
+
+#[test]
+fn what_may_wait_for_its_stream_is_not_sent_again() {
+    let mut net = unanswered_behind_a_backlog(2_000);
+    net.wait(Duration::from_millis(1_900));
+    assert_eq!((net.counter("resent"), net.counter("forgotten")), (0, 0));
+    net.backlog_bytes = 0;
+    net.wait(Duration::from_millis(100));
+    assert_eq!((net.counter("resent"), net.counter("forgotten")), (1, 0));
+}
+
+#[test]
+fn a_node_whose_stream_does_not_empty_is_forgotten() {
+    let mut net = unanswered_behind_a_backlog(2_000);
+    // 2 s, `ack_after_max`, and the waits of 100 and 200 ms after the second and third copy.
+    net.wait(Duration::from_millis(2_250));
+    assert_eq!((net.counter("resent"), net.counter("forgotten")), (2, 0));
+    net.wait(Duration::from_millis(150));
+    assert_eq!((net.counter("resent"), net.counter("forgotten")), (2, 1));
+}
+
+#[test]
+fn a_datagram_waits_for_no_stream() {
+    let mut net = unanswered_behind_a_backlog(1);
+    net.wait(Duration::from_millis(400));
+    assert_eq!((net.counter("resent"), net.counter("forgotten")), (2, 1));
+}
