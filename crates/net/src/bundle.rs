@@ -18,7 +18,7 @@ pub(crate) fn growth(record: &[u8], bytes: usize) -> Option<usize> {
     let head = match Header::kind_of(record)? {
         Kind::Message => ENTRY_BYTES,
         Kind::Bundle => 0,
-        Kind::Hello | Kind::Who | Kind::Taken | Kind::Group => return None,
+        Kind::Hello | Kind::Who | Kind::Taken | Kind::Group | Kind::Service => return None,
     };
     let is_short = |bytes: usize| u16::try_from(bytes).is_ok();
     let fits = is_short(bytes) && is_short(record.len() - HEADER_BYTES);

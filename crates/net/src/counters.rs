@@ -125,6 +125,13 @@ paceline_proto::counters! {
         SEND_UNKNOWN_FACE = "send_unknown_face", [messages];
         /// To a node outside the roster.
         SEND_UNKNOWN_MEMBER = "send_unknown_member", [messages];
+        /// A peer runs another kind of service under the name of one of this node.
+        SERVICE_OTHER_KIND = "service_other_kind", [notices];
+        /// A peer's service of the same kind and name has another value of a knob that all need
+        /// alike.
+        SERVICE_OTHER_KNOBS = "service_other_knobs", [notices];
+        /// Its messages have another version.
+        SERVICE_OTHER_VERSION = "service_other_version", [notices];
         /// From unknown senders, beyond 1,024 a second.
         STRANGER_UNANSWERED = "stranger_unanswered", [records];
         /// Established, and broken.

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::chassis::ends::{Common, Control, DriverEnds, Stopped};
 use crate::chassis::machine::{Hosted, Submitted, queued};
 use crate::chassis::services::{ServiceEnds, ServiceShared};
+use crate::description::{PeerMismatch, ServiceDescription};
 use crate::error::{Closed, TrySubmitError};
 use crate::events::{EventGate, Events, event_queue};
 use crate::observer::Observer;
@@ -71,17 +72,17 @@ impl<O> NodeEnds<O> {
     pub(crate) fn service<P: Hosted, K: Kind<Order = O>>(
         &self,
         kind: K,
-        number: ServiceNumber,
+        (number, description): (ServiceNumber, Option<ServiceDescription>),
         parts: NodeParts<P>,
     ) -> Option<(Handle<P, K>, Events<P>, ServiceEnds)> {
-        if !self.common.reserve(number) {
+        if !self.common.reserve(number, description.as_ref()) {
             return None;
         }
         let (inputs, inputs_out) = mpsc::unbounded_channel();
         let shared = Arc::new(ServiceShared::default());
         let (sender, events) = event_queue(&self.common.waiting, &shared.departure);
         let machine = queued(parts, inputs_out, sender);
-        let ends = ServiceEnds { number, machine, shared: Arc::clone(&shared) };
+        let ends = ServiceEnds { number, description, machine, shared: Arc::clone(&shared) };
         let handle = Handle { inputs, node: self.clone(), number, service: shared, kind };
         Some((handle, events, ends))
     }
@@ -210,6 +211,16 @@ impl<P: Protocol, K: Kind> Handle<P, K> {
         let mut stats = self.node.stats();
         self.service.counters().drain_into(&mut stats.counters);
         stats
+    }
+
+    /// The number of the service.
+    pub fn number(&self) -> ServiceNumber {
+        self.number
+    }
+
+    /// Peers that got messages of this service and do not run it, 64 at most.
+    pub fn mismatches(&self) -> Vec<PeerMismatch> {
+        self.service.mismatches()
     }
 
     /// Reads what the service counts, and does not keep it.

@@ -17,6 +17,7 @@ use crate::chassis::machine::Hosted;
 use crate::chassis::services::ServiceEnds;
 use crate::config::NodeConfig;
 use crate::datagrams::multicast::{MulticastUse, Way};
+use crate::description::ServiceDescription;
 use crate::driver::{Driver, Order, Parts};
 use crate::emulate::EmulateChange;
 use crate::error::{BindError, Closed, StartError};
@@ -101,7 +102,7 @@ impl Bound {
         let (endpoint, parts) = self.assemble(roster)?;
         let incarnation = parts.session.incarnation();
         let (node, events, service) =
-            endpoint.service(number, incarnation, parts.seed, protocol, shared)?;
+            endpoint.service((number, None), incarnation, parts.seed, protocol, shared)?;
         endpoint.run(Parts { service: Some(service), ..parts })?;
         Ok((node, events))
     }
@@ -171,7 +172,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Starts a service.
+    /// Starts a service of which peers learn nothing but its number.
     ///
     /// # Errors
     /// If the node runs a service of this number, or has stopped.
@@ -181,11 +182,37 @@ impl Endpoint {
         protocol: P,
         shared: Arc<P::Shared>,
     ) -> Result<(Node<P>, Events<P>), StartError> {
+        self.start_service((number, None), protocol, shared)
+    }
+
+    /// Starts the service of this kind and name. It hears those of peers that have the same
+    /// [`terms`](paceline_proto::core::Protocol::terms); others learn how theirs differs
+    /// ([`Node::mismatches`]).
+    ///
+    /// # Errors
+    /// If the node runs a service of this kind and name with these terms, or has stopped.
+    pub fn start_named<P: Hosted>(
+        &self,
+        (kind, name): (&str, &str),
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Result<(Node<P>, Events<P>), StartError> {
+        let (kind, name, terms) = (kind.to_owned(), name.to_owned(), P::terms(&shared));
+        let description = ServiceDescription { kind, name, terms };
+        self.start_service((description.number(), Some(description)), protocol, shared)
+    }
+
+    fn start_service<P: Hosted>(
+        &self,
+        service: (ServiceNumber, Option<ServiceDescription>),
+        protocol: P,
+        shared: Arc<P::Shared>,
+    ) -> Result<(Node<P>, Events<P>), StartError> {
         let random = || SysRng.try_next_u64().map_err(StartError::Random);
         // A service that ends and starts again is another incarnation, in the same session.
         let incarnation = random()?.max(1);
-        let seed = mix(self.seed ^ u64::from(number.0));
-        let (node, events, service) = self.service(number, incarnation, seed, protocol, shared)?;
+        let seed = mix(self.seed ^ u64::from(service.0.0));
+        let (node, events, service) = self.service(service, incarnation, seed, protocol, shared)?;
         self.ends.order(Order::Start(service)).map_err(|Closed| StartError::Closed)?;
         Ok((node, events))
     }
@@ -208,7 +235,7 @@ impl Endpoint {
 
     fn service<P: Hosted>(
         &self,
-        number: ServiceNumber,
+        (number, description): (ServiceNumber, Option<ServiceDescription>),
         incarnation: u64,
         seed: u64,
         protocol: P,
@@ -218,7 +245,7 @@ impl Endpoint {
         let kind = Member { incarnation, multicast };
         let parts = NodeParts { protocol, shared, node: self.node, incarnation, seed };
         let taken = StartError::ServiceTaken { number };
-        self.ends.service(kind, number, parts).ok_or(taken)
+        self.ends.service(kind, (number, description), parts).ok_or(taken)
     }
 
     fn run(&self, parts: Parts) -> Result<(), StartError> {

@@ -62,6 +62,9 @@ pub enum Kind {
     /// Several messages to the receiver, each behind the number of its service (4) and its length
     /// (2). Only by datagram.
     Bundle,
+    /// What the sender says of a service that one of the two looks for and the other does not run
+    /// ([`ServiceDescription`](crate::ServiceDescription)). Only by datagram.
+    Service,
 }
 
 impl Kind {
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Taken => 4,
             Kind::Group => 5,
             Kind::Bundle => 6,
+            Kind::Service => 7,
         }
     }
 
@@ -84,6 +88,7 @@ impl Kind {
             4 => Some(Kind::Taken),
             5 => Some(Kind::Group),
             6 => Some(Kind::Bundle),
+            7 => Some(Kind::Service),
             _ => None,
         }
     }
@@ -92,7 +97,9 @@ impl Kind {
     pub fn number(self, service: ServiceNumber) -> ServiceNumber {
         match self {
             Kind::Message | Kind::Group => service,
-            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle => ServiceNumber::NODE,
+            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle | Kind::Service => {
+                ServiceNumber::NODE
+            }
         }
     }
 }
@@ -415,7 +422,7 @@ mod tests {
             let is_right = bytes == right;
             let refusal = match place {
                 0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
-                0 if !(1..=6).contains(&bytes[1]) => Some(Refusal::Malformed),
+                0 if !(1..=7).contains(&bytes[1]) => Some(Refusal::Malformed),
                 2 if !is_right => Some(Refusal::ForeignEpoch),
                 8 | 10 if !is_right => Some(Refusal::ForeignCluster),
                 _ => None,

@@ -1,9 +1,10 @@
 //! Why a host does not enter a service.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use paceline_net::{Closed, StartError};
-use paceline_proto::core::ConfigError;
+use paceline_net::{Closed, ServiceDifference, StartError};
+use paceline_proto::core::{ConfigError, NodeId};
 use paceline_proto::group::Refusal;
 use thiserror::Error;
 
@@ -13,8 +14,8 @@ use crate::peers::PeerError;
 /// Why a host did not enter a service, of any kind. It runs nothing of the service afterwards, and
 /// may try again.
 ///
-/// - The caller is at fault: `Config`, `NoPeer`, `Peer`, `OtherExpect`, `DurableClient`, `Servers`,
-///   `ServerTwice`.
+/// - The caller is at fault: `Config`, `NoPeer`, `Peer`, `OtherExpect`, `NotRun`, `Differs`,
+///   `DurableClient`, `Servers`, `ServerTwice`.
 /// - The peers are, or the path to them: `Unanswered`, `TooFewHosts`, `Refused`.
 /// - This host is: `Start`, `ClockBehind`, `Disk`, `Closed`.
 #[derive(Debug, Error)]
@@ -45,6 +46,30 @@ pub enum JoinError {
         peers: String,
         /// How long was waited.
         within: Duration,
+    },
+    /// Hosts answered, and run no service of this kind and name.
+    #[error("{hosts} answered within {within:?}, and none runs `{service}`: is the name right?")]
+    NotRun {
+        /// The kind of the service and its name.
+        service: String,
+        /// The hosts, with their addresses.
+        hosts: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// A host runs another service under this name: of another kind, of another version, or with
+    /// another value of a knob that all its hosts need alike. Hosts that differ do not hear each
+    /// other.
+    #[error("{host} at {address} runs another service under the name of `{service}`: {difference}")]
+    Differs {
+        /// The kind of the service and its name.
+        service: String,
+        /// The host.
+        host: NodeId,
+        /// Where it is.
+        address: SocketAddr,
+        /// How its service differs.
+        difference: ServiceDifference,
     },
     /// Too few hosts found each other to create the group, and no member answered in time.
     #[error(

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::record::ServiceNumber;
 use paceline_net::{Closed, Events, Hosted, Node, StartError};
 use paceline_proto::core::knobs::Value;
 use paceline_proto::core::{ConfigError, MembershipCommand, NodeId};
@@ -94,8 +93,9 @@ impl Joining {
         protocol: P,
         shared: P::Shared,
     ) -> Result<(Node<P>, Events<P>), StartError> {
-        let number = ServiceNumber::of(kind, &self.name);
-        let (node, events) = self.host.endpoint()?.start(number, protocol, Arc::new(shared))?;
+        let service = (kind, &*self.name);
+        let (node, events) =
+            self.host.endpoint()?.start_named(service, protocol, Arc::new(shared))?;
         node.set_weight(self.weight).map_err(|Closed| StartError::Closed)?;
         self.host.registry().add(kind, &self.name, node.observer());
         Ok((node, events))

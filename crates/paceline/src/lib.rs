@@ -113,6 +113,7 @@ mod join_error;
 mod joining;
 mod leaving;
 mod member;
+mod mismatch;
 pub mod multicast;
 mod peers;
 pub mod prelude;

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::join_error::JoinError;
 use crate::member::Standing;
+use crate::mismatch::{differs, unanswered};
 use crate::peers::Peers;
 
 /// The events of a protocol with a group that an application receives.
@@ -121,13 +122,20 @@ impl<R: Report> Reader<R> {
         expect: Option<Expect>,
     ) -> Result<(), JoinError> {
         let mut refusal = None;
+        let differ = differs(node, peers.all());
         let entered = peers.seek_until(node, self.await_view(&mut refusal));
-        match tokio::time::timeout(within, entered).await {
-            Ok(first) => {
+        let entered = tokio::select! {
+            biased;
+            first = entered => Some(first),
+            () = differ => None,
+            () = tokio::time::sleep(within) => None,
+        };
+        match entered {
+            Some(first) => {
                 self.first = Some(first.ok_or(JoinError::Closed)?);
                 Ok(())
             }
-            Err(_) => {
+            None => {
                 let counters = node.stats().counters;
                 if counters.count("peer_id_taken") > 0 {
                     refusal = Some(Refusal::IdInUse);
@@ -135,14 +143,16 @@ impl<R: Report> Reader<R> {
                 node.stop().await;
                 let others = counters.count(FOUNDING_OTHER_EXPECT.name());
                 let peers = peers.listed();
+                let why = unanswered(node, service, peers.clone(), within);
                 Err(match (refusal, expect.map(Expect::hosts)) {
                     (None, _) if counters.count("peer_later_start_known") > 0 => {
                         JoinError::ClockBehind
                     }
                     (Some(refusal), _) => JoinError::Refused { refusal },
+                    (None, _) if matches!(why, JoinError::Differs { .. }) => why,
                     (None, Some(expect)) if others > 0 => JoinError::OtherExpect { expect },
                     (None, Some(expect)) => JoinError::TooFewHosts { expect, peers, within },
-                    (None, None) => JoinError::Unanswered { service, peers, within },
+                    (None, None) => why,
                 })
             }
         }

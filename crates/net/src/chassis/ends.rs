@@ -1,12 +1,13 @@
 //! State that a driver shares with the handles to its node, and its ends of their queues.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use socket2::SockRef;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::description::ServiceDescription;
 use crate::events::{EventGate, Waiting};
 use crate::record::ServiceNumber;
 use crate::stats::SharedStats;
@@ -36,8 +37,8 @@ pub(crate) struct Common {
     pub(crate) local_addr: SocketAddr,
     pub(crate) datagram_receive_bytes: usize,
     pub(crate) waiting: Arc<Waiting>,
-    // The numbers of the services.
-    numbers: Mutex<BTreeSet<ServiceNumber>>,
+    // The numbers of the services, each with the one that its kind and name alone have.
+    numbers: Mutex<BTreeMap<ServiceNumber, ServiceNumber>>,
 }
 
 impl Common {
@@ -55,9 +56,20 @@ impl Common {
         }
     }
 
-    /// Reserves a number for a service; false if another service has it.
-    pub(crate) fn reserve(&self, number: ServiceNumber) -> bool {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(number)
+    /// Reserves a number for a service; false if another service has it, or the same kind and name.
+    pub(crate) fn reserve(
+        &self,
+        number: ServiceNumber,
+        description: Option<&ServiceDescription>,
+    ) -> bool {
+        let named = description.map_or(number, |known| ServiceNumber::of(&known.kind, &known.name));
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free =
+            !numbers.contains_key(&number) && numbers.values().all(|&known| known != named);
+        if is_free {
+            numbers.insert(number, named);
+        }
+        is_free
     }
 
     /// The service of this number has ended.

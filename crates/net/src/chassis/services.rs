@@ -1,17 +1,22 @@
 //! The services of a node: their machines, and what each shares with its handles.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use paceline_proto::core::{CounterId, Counters, ServiceNumber};
+use paceline_proto::core::{CounterId, Counters, NodeId, ServiceNumber};
 use paceline_proto::host::{self, ServicePlace};
 
 use crate::admission::Admission;
 use crate::chassis::machine::QueuedMachine;
 use crate::departure::Departure;
+use crate::description::{Mismatch, PeerMismatch, ServiceDescription};
 
 /// The place of a node's first service.
 pub(crate) const FIRST: ServicePlace = host::Services::<()>::FIRST;
+
+/// Most peers of which a service remembers that they do not run it.
+const MISMATCHES_MAX: usize = 64;
 
 /// State that a driver shares with the handles of a service.
 #[derive(Debug, Default)]
@@ -19,6 +24,8 @@ pub(crate) struct ServiceShared {
     pub(crate) admission: Admission,
     // What the protocol has counted, at the end of the last turn that called it.
     counters: Mutex<Counters>,
+    // Peers that answered, and do not run the same service.
+    mismatches: Mutex<BTreeMap<NodeId, PeerMismatch>>,
     pub(crate) departure: Arc<Departure>,
 }
 
@@ -26,6 +33,22 @@ impl ServiceShared {
     /// What the protocol has counted.
     pub(crate) fn counters(&self) -> Counters {
         self.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The peers that do not run the same service.
+    pub(crate) fn mismatches(&self) -> Vec<PeerMismatch> {
+        let known = self.mismatches.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().cloned().collect()
+    }
+
+    /// Notes that a peer does not run the same service. That it runs another one of this name says
+    /// more than that it runs none.
+    pub(crate) fn note_mismatch(&self, news: PeerMismatch) {
+        let mut known = self.mismatches.lock().unwrap_or_else(PoisonError::into_inner);
+        let says_less = news.mismatch == Mismatch::NotRun && known.contains_key(&news.node);
+        if !says_less && (known.len() < MISMATCHES_MAX || known.contains_key(&news.node)) {
+            known.insert(news.node, news);
+        }
     }
 
     fn add(&self, counted: &mut Counters) {
@@ -38,12 +61,15 @@ impl ServiceShared {
 /// The driver's end of a service.
 pub struct ServiceEnds {
     pub(crate) number: ServiceNumber,
+    pub(crate) description: Option<ServiceDescription>,
     pub(crate) machine: Box<dyn QueuedMachine>,
     pub(crate) shared: Arc<ServiceShared>,
 }
 
 struct Service {
     number: ServiceNumber,
+    // How peers know it.
+    description: Option<ServiceDescription>,
     // Absent only during a call, and while its requests are carried out.
     machine: Option<Box<dyn QueuedMachine>>,
     shared: Arc<ServiceShared>,
@@ -69,9 +95,10 @@ impl Services {
         ends: ServiceEnds,
         waker: impl FnOnce(ServicePlace) -> Waker,
     ) -> ServicePlace {
-        let ServiceEnds { number, machine, shared } = ends;
+        let ServiceEnds { number, description, machine, shared } = ends;
         let (machine, inputs_waker) = (Some(machine), Waker::noop().clone());
-        let service = Service { number, machine, shared, inputs_waker, is_called: false };
+        let is_called = false;
+        let service = Service { number, description, machine, shared, inputs_waker, is_called };
         let place = self.table.add(number, service);
         if let Some(service) = self.table.get_mut(place) {
             service.inputs_waker = waker(place);
@@ -98,6 +125,23 @@ impl Services {
     /// The place of the service of this number.
     pub(crate) fn find(&self, number: ServiceNumber) -> Option<ServicePlace> {
         self.table.find(number)
+    }
+
+    /// How peers know the service of this number.
+    pub(crate) fn description(&self, number: ServiceNumber) -> Option<&ServiceDescription> {
+        self.table.get(self.find(number)?)?.description.as_ref()
+    }
+
+    /// How peers know the services.
+    pub(crate) fn descriptions(&self) -> impl Iterator<Item = &ServiceDescription> {
+        self.table.iter().filter_map(|service| service.description.as_ref())
+    }
+
+    /// Notes that a peer does not run the service of this number.
+    pub(crate) fn note_mismatch(&self, number: ServiceNumber, news: PeerMismatch) {
+        if let Some(service) = self.find(number).and_then(|place| self.table.get(place)) {
+            service.shared.note_mismatch(news);
+        }
     }
 
     /// Takes the machine of a service out for a call, so that the driver is free for its requests;

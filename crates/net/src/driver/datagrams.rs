@@ -187,7 +187,7 @@ impl Driver {
     }
 
     /// Queues a record whose body of `bytes` bytes `write` appends.
-    fn queue_record(
+    pub(super) fn queue_record(
         &mut self,
         urgency: Urgency,
         (to, header): (SocketAddr, Header),
@@ -392,7 +392,7 @@ impl Driver {
                 let service = self.chassis.services.find(header.service);
                 service.map_or(Whose::Unknown, Whose::Service)
             }
-            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle => Whose::Node,
+            Kind::Hello | Kind::Who | Kind::Taken | Kind::Bundle | Kind::Service => Whose::Node,
         };
         Ok((header, whose))
     }
@@ -427,6 +427,9 @@ impl Driver {
     ) -> Result<(), (Refusal, String)> {
         let named = |refusal| (refusal, format!("{} at {from}", header.sender));
         if whose == Whose::Unknown {
+            if socket == Socket::Own {
+                self.answer_unknown(&header);
+            }
             let ServiceNumber(service) = header.service;
             let sent = format!("{} at {from} to service {service:08x}", header.sender);
             return Err((Refusal::UnknownService, sent));
@@ -444,7 +447,7 @@ impl Driver {
             return Ok(());
         }
         match header.kind {
-            Kind::Message | Kind::Group | Kind::Bundle => {
+            Kind::Message | Kind::Group | Kind::Bundle | Kind::Service => {
                 if socket == Socket::Own {
                     header.session ^= self.own_tag(place);
                 }
@@ -495,14 +498,19 @@ impl Driver {
                 return Ok(());
             }
         }
-        if header.kind != Kind::Bundle {
-            return self.take_addressed(header.sender, whose, body);
+        match header.kind {
+            Kind::Bundle => {}
+            Kind::Service => return self.take_notice(place, body),
+            _ => return self.take_addressed(header.sender, whose, body),
         }
         for entry in Entries::of(body) {
             let (number, message) = entry?;
             if let Err(refusal) = self.take_addressed(header.sender, self.whose(number), message) {
                 // The messages behind it may be of other services.
                 let ServiceNumber(service) = number;
+                if refusal == Refusal::UnknownService {
+                    self.tell_not_run(place, number);
+                }
                 let sent = format_args!("{} at {from} to service {service:08x}", header.sender);
                 self.refuse(refusal, &sent);
             }

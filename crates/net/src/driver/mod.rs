@@ -7,6 +7,7 @@ mod carry;
 mod claim;
 mod claims;
 mod datagrams;
+mod descriptions;
 mod faults;
 mod link;
 mod memory;
@@ -183,6 +184,8 @@ pub(crate) struct Driver {
     is_cut: bool,
     paused_until: Option<Instant>,
     warnings: WarnLimit<{ Refusal::ALL.len() }>,
+    // Of services that differ at a peer.
+    differ_warnings: WarnLimit<1>,
 }
 
 /// The parts of a driver.
@@ -280,6 +283,7 @@ impl Driver {
             is_cut: false,
             paused_until: None,
             warnings: WarnLimit::new(),
+            differ_warnings: WarnLimit::new(),
             config,
             chassis,
             controls,

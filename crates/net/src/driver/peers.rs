@@ -68,6 +68,10 @@ pub(crate) struct Peer {
     pub(crate) who_after: Instant,
     /// Before this no further Who of the peer is answered.
     pub(crate) hello_after: Instant,
+    /// Before this no further notice says that this node does not run a service of the peer,
+    pub(crate) not_run_after: Instant,
+    /// and none describes a service of this node to it.
+    pub(crate) described_after: Instant,
     /// When a datagram of its session came last.
     pub(crate) heard_at: Instant,
     /// When this node first learned of the peer.
@@ -194,6 +198,8 @@ impl PeerTable {
             introduction: Introduction::Due,
             who_after: Instant::ZERO,
             hello_after: Instant::ZERO,
+            not_run_after: Instant::ZERO,
+            described_after: Instant::ZERO,
             heard_at: Instant::ZERO,
             known_since: Instant::ZERO,
             claim: Claim::default(),

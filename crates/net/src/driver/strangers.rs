@@ -100,13 +100,13 @@ impl Driver {
             // An address that this node asked, which asks for a proof of this node's address.
             Kind::Who if self.is_sought(from) => self.queue_hello(header.sender, from, body),
             // One short answer to one short question, at a limited rate.
-            Kind::Who | Kind::Message | Kind::Group | Kind::Bundle
+            Kind::Who | Kind::Message | Kind::Group | Kind::Bundle | Kind::Service
                 if !self.proofs.admits_answer(self.chassis.now) =>
             {
                 self.chassis.counters.add(counters::STRANGER_UNANSWERED, 1);
             }
             Kind::Who => self.queue_hello(header.sender, from, body),
-            Kind::Message | Kind::Group | Kind::Bundle => {
+            Kind::Message | Kind::Group | Kind::Bundle | Kind::Service => {
                 self.chassis.counters.add(Refusal::UnknownSession.counter(), 1);
                 self.queue_control(from, Kind::Who, &[]);
             }

@@ -504,6 +504,7 @@ impl Driver {
                 let Whose::Service(service) = whose else {
                     // The stream carries the records of other services as well.
                     self.chassis.counters.add(Refusal::UnknownService.counter(), 1);
+                    self.tell_not_run(peer, header.service);
                     return Ok(());
                 };
                 self.take_body(service, node, record)

@@ -93,7 +93,7 @@ impl BoundFaces {
         let parts = NodeParts { protocol, shared, node: LOCAL, incarnation, seed };
         let (kind, socket) = (Faces(table.directory()), (&self.udp, self.local_addr));
         let (node, ends) = NodeEnds::new(socket, self.config.common.events_bytes_max, Weak::new());
-        let service = node.service(kind, ServiceNumber::default(), parts);
+        let service = node.service(kind, (ServiceNumber::default(), None), parts);
         let (handle, events, service) = service.expect("the node has no other service");
         let parts = Parts { ends, service, config: self.config, seed, udp: self.udp, table };
         Task::spawn(Box::new(FaceDriver::start(parts)?), &runtime);

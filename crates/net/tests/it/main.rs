@@ -2,6 +2,7 @@
 
 mod backlog;
 mod delivery;
+mod descriptions;
 mod events;
 mod faces;
 mod fan_out;

@@ -19,6 +19,7 @@ use crate::builder::{Joins, ServiceBuilder};
 use crate::join_error::JoinError;
 use crate::joining::{Beginning, Joining};
 use crate::leaving::LEAVE_WITHIN;
+use crate::mismatch::{differs, unanswered};
 use crate::peers::Peers;
 
 /// Number of restored records passed to the overlay at once.
@@ -275,28 +276,36 @@ impl DhtSettings {
             let began = phase.wait_for(|phase| *phase != Phase::Starting).await;
             began.map_or(Phase::Ended(None), |phase| phase.clone())
         };
-        match tokio::time::timeout(within, peers.seek_until(&node, began)).await {
-            Ok(Phase::In) => {
+        let differ = differs(&node, peers.all());
+        let began = tokio::select! {
+            biased;
+            phase = peers.seek_until(&node, began) => Some(phase),
+            () = differ => None,
+            () = tokio::time::sleep(within) => None,
+        };
+        match began {
+            Some(Phase::In) => {
                 for records in kept.chunks(RESTORED_TOGETHER) {
                     let command = Command::Restore { records: records.to_vec() };
                     node.command(command)?;
                 }
                 Ok(dht)
             }
-            Ok(Phase::Ended(Some(error))) => Err(error.into()),
-            Ok(Phase::Unanswered) | Err(_) => {
+            Some(Phase::Ended(Some(error))) => Err(error.into()),
+            Some(Phase::Unanswered) | None => {
                 let counters = node.stats().counters;
+                let service = format!("{kind} {name}");
+                let why = unanswered(&node, service, peers.listed(), within);
                 dht.stop().await;
                 Err(if counters.count("peer_id_taken") + counters.count("peer_has_own_id") > 0 {
                     JoinError::Refused { refusal: Refusal::IdInUse }
                 } else if counters.count("peer_later_start_known") > 0 {
                     JoinError::ClockBehind
                 } else {
-                    let service = format!("{kind} {name}");
-                    JoinError::Unanswered { service, peers: peers.listed(), within }
+                    why
                 })
             }
-            Ok(_) => Err(JoinError::Closed),
+            Some(_) => Err(JoinError::Closed),
         }
     }
 }

@@ -145,6 +145,12 @@ impl Peers {
         self.addresses.clone()
     }
 
+    /// How many there are, at least one; more than any number while further ones may come.
+    pub(crate) fn all(&self) -> usize {
+        let may_change = self.sources.iter().any(PeerSource::may_change);
+        if may_change { usize::MAX } else { self.addresses.len().max(1) }
+    }
+
     /// The peers as they were named, in one line, and what is wrong with them.
     pub(crate) fn listed(&self) -> String {
         let forms: Vec<String> = self.forms.iter().map(PeerSource::to_string).collect();

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::replies::PendingReplies;
 use super::server::WalkServer;
 use crate::builder::ServiceBuilder;
 use crate::join_error::JoinError;
+use crate::mismatch::{differs, unanswered};
 use crate::peers::{self, PeerError};
 
 /// Most servers: as many peers are contacted at once.
@@ -121,7 +123,9 @@ async fn find(
     let mut others: BTreeMap<NodeId, Found> = BTreeMap::new();
     let deadline = tokio::time::Instant::now() + within;
     let mut seek_at = tokio::time::Instant::now();
-    loop {
+    // All servers are needed.
+    let mut differ = pin!(differs(node, 1));
+    let missing = loop {
         let missing: Vec<usize> = (0..names.len()).filter(|&at| places[at].is_none()).collect();
         if missing.len() <= others.len() {
             for (place, (_, found)) in missing.into_iter().zip(std::mem::take(&mut others)) {
@@ -151,11 +155,10 @@ async fn find(
                 node.seek(addresses.collect())?;
                 seek_at += SEEK_EVERY;
             }
-            () = tokio::time::sleep_until(deadline) => {
-                let missing: Vec<&str> = missing.iter().map(|&place| &*names[place]).collect();
-                let peers = missing.join(", ");
-                return Err(JoinError::Unanswered { service, peers, within });
-            }
+            () = &mut differ => break missing,
+            () = tokio::time::sleep_until(deadline) => break missing,
         }
-    }
+    };
+    let missing: Vec<&str> = missing.iter().map(|&place| &*names[place]).collect();
+    Err(unanswered(node, service, missing.join(", "), within))
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use paceline::net::record::{Kind, ServiceNumber, Session};
-use paceline::proto::core::{Member, View, Wire};
-use paceline::proto::group::{Ballot, Contact, Message, Proposal};
+use paceline::proto::core::{Member, Protocol, View, Wire};
+use paceline::proto::group::{self, Ballot, Config, Contact, Message, Proposal};
+use paceline::proto::{chain, detector};
 use paceline::{Event, Events, Group, Host, NodeId, ViewId};
 use support::stranger::{Stranger, encoded};
 
@@ -17,7 +18,8 @@ const SOON: Duration = Duration::from_secs(30);
 const MEMBERS: u32 = 3;
 
 fn service() -> ServiceNumber {
-    ServiceNumber::of("group", "g")
+    let config = Config::new(chain::Config::for_groups(), detector::Config::new());
+    ServiceNumber::of("group", "g").on(&group::Group::terms(&config))
 }
 
 async fn host(id: u32) -> Host {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use paceline::net::record::ServiceNumber;
-use paceline::proto::core::{Member, NodeId, Rng, Wire};
+use paceline::proto::core::{Member, NodeId, Protocol, Rng, Wire};
 use paceline::proto::{group, overlay};
 use paceline::{Algorithm, Event, Host};
 use paceline_check::lies::{Draw, Known, Source};
@@ -114,7 +114,7 @@ async fn a_group_keeps_its_rate_beside_a_thousand_lies_a_second() {
     let addr = |group: &paceline::Group| group.local_addr();
     let to = view.members().iter().copied().zip(groups.iter().map(addr)).collect();
     let liar = Liar::start::<group::Message>(
-        Stranger::new(ServiceNumber::of("group", "g"), 200),
+        Stranger::new(groups[0].node().number(), 200),
         to,
         Algorithm::default(),
     )
@@ -143,7 +143,9 @@ async fn table(algorithm: Algorithm) -> f64 {
     // Any incarnation does: hosts tell theirs only to each other.
     let member = |id| Member { node: NodeId(id), incarnation: 1 };
     let to = (1..).map(member).zip(hosts.iter().map(|host| host.local_addr())).collect();
-    let stranger = Stranger::new(ServiceNumber::of(&format!("dht/{algorithm}"), "table"), 9000);
+    let terms = overlay::Overlay::terms(&overlay::Config::default().with_algorithm(algorithm));
+    let number = ServiceNumber::of(&format!("dht/{algorithm}"), "table").on(&terms);
+    let stranger = Stranger::new(number, 9000);
     let liar = Liar::start::<overlay::Message>(stranger, to, algorithm).await;
     let read = Arc::new(AtomicU64::new(0));
     let mut readers = JoinSet::new();

@@ -14,6 +14,7 @@ mod services;
 mod status;
 mod strangers;
 mod support;
+mod terms;
 mod walk_homes;
 mod walks;
 mod wide_ids;

@@ -203,8 +203,8 @@ async fn no_service_sends_more_than_three_times_what_came_to_an_address_that_pro
         .unwrap();
 
     let dht = (dht_service(), table.local_addr());
-    let g = (ServiceNumber::of("group", "g"), group.local_addr());
-    let m = (ServiceNumber::of("multicast", "m"), multicast.local_addr());
+    let g = (group.node().number(), group.local_addr());
+    let m = (multicast.node().number(), multicast.local_addr());
     let w = (ServiceNumber::of("walks", "w"), server.local_addr());
     let message = |body: Body| Message::from(body);
     let put = PutItem {

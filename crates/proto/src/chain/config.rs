@@ -82,6 +82,10 @@ impl Config {
         self
     }
 
+    /// The knobs that must be equal at all members: they bound what a member accepts.
+    pub(crate) const TERMS: [&'static str; 4] =
+        ["block_bytes_max", "message_bytes_max", "window_blocks", "window_bytes"];
+
     fn rules(&self) -> Result<(), ConfigError> {
         let unless = ConfigError::unless;
         let (members, needs) = (self.roster.len(), self.needs_roster);

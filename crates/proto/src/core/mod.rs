@@ -27,7 +27,7 @@ pub use overhead::Overhead;
 pub use payload::Payload;
 pub use protocol::{Backlog, Context, LinkRequests, Outbox, Outgoing, Protocol};
 pub use rng::{Rng, mix};
-pub use service::{ServiceNumber, hash_prefix};
+pub use service::{ServiceNumber, Terms, hash_prefix};
 pub use view::{Member, View, ViewId};
 pub use watch::{WatchList, WatchNews, WatchedMember};
 pub use wire::{

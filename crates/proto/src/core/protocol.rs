@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     CounterId, Counters, DecodeError, GroupId, Instant, Lane, Membership, NodeId, PeerState, Rng,
-    View, WatchList, WatchNews, Wire, decode_exact,
+    Terms, View, WatchList, WatchNews, Wire, decode_exact,
 };
 
 /// A protocol: one state machine per node, driven by a simulator or by sockets.
@@ -47,6 +47,12 @@ pub trait Protocol: Sized {
     /// [`Wire::decode`]. Messages whose form depends on what nodes share are read here.
     fn decode(_shared: &Self::Shared, bytes: Bytes) -> Result<Self::Message, DecodeError> {
         decode_exact(bytes)
+    }
+
+    /// What all nodes of a service need alike. Nodes that differ in it do not hear each other, and
+    /// a host says why.
+    fn terms(_shared: &Self::Shared) -> Terms {
+        Terms::default()
     }
 
     /// The node starts. Called once, before anything else.

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::core::Terms;
 use crate::core::knobs::{ABOVE_ZERO, KIB, MIB, knobs};
 use crate::{chain, detector};
 
@@ -82,6 +83,12 @@ impl Config {
     ) -> Config {
         self.detector = change(self.detector);
         self
+    }
+
+    /// What all members need alike: what they may have under way to each other.
+    pub(crate) fn terms(&self) -> Terms {
+        let alike = ["direct_window_bytes", "requests_max", "requests_bytes_max"];
+        Terms::default().with_knobs(&self.chain, &chain::Config::TERMS).with_knobs(self, &alike)
     }
 
     /// The configuration of the failure detector, where the group has one of its own: in a

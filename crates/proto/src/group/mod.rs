@@ -50,8 +50,8 @@ use bytes::Bytes;
 
 use crate::chain::{self, Chain, RejectReason};
 use crate::core::{
-    Context, Instant, Lane, Member, MembershipCommand, NodeId, Outbox, PeerState, Protocol, View,
-    ViewId, WatchNews, Wire,
+    Context, Instant, Lane, Member, MembershipCommand, NodeId, Outbox, PeerState, Protocol, Terms,
+    View, ViewId, WatchNews, Wire,
 };
 use crate::parts::deadline::Deadline;
 use agree::Acceptor;
@@ -500,6 +500,10 @@ impl Protocol for Group {
     type Command = Command;
     type Event = Event;
     type Shared = Config;
+
+    fn terms(config: &Config) -> Terms {
+        config.terms()
+    }
 
     fn handle_start(&mut self, cx: &mut Cx<'_>) {
         self.me.member = Member { node: cx.node, incarnation: cx.incarnation };

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{Command, Config, Event, Message, Timer};
-use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, View, WatchNews};
+use crate::core::{Context, NodeId, Outbox, PeerState, Protocol, Terms, View, WatchNews};
 use crate::group::{self, Group};
 use crate::slingshot::Slingshot;
 
@@ -100,6 +100,10 @@ impl Protocol for Multicast {
     type Command = Command;
     type Event = Event;
     type Shared = Config;
+
+    fn terms(config: &Config) -> Terms {
+        config.slingshot.terms()
+    }
 
     fn handle_start(&mut self, cx: &mut Cx<'_>) {
         self.with_group(cx, |group, cx| group.handle_start(cx));

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::record::{HEAD_BYTES_MAX, ITEMS_MAX, MESSAGE_BYTES_MAX};
 use super::{Algorithm, Router, Shape, Space};
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
-use crate::core::{ConfigError, NodeId};
+use crate::core::{ConfigError, NodeId, Terms};
 use crate::parts::rtt::Rtt;
 
 /// Whether a node pings the least recently heard node of a full part of its table when it learns of
@@ -155,6 +155,18 @@ impl Config {
     /// How nodes find the node responsible for a key.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
+    }
+
+    /// What hosts and clients need alike to agree on where keys are, and on the way to them.
+    pub(super) fn terms(&self) -> Terms {
+        let terms = match self.space.salt() {
+            0 => Terms::default(),
+            salt => Terms::default().with("space", salt),
+        };
+        match self.algorithm {
+            Algorithm::Koorde => terms.with_knobs(&self.shape, &["degree"]),
+            _ => terms,
+        }
     }
 
     /// The table of node `own`, which knows no other node yet.

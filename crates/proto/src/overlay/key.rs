@@ -302,6 +302,11 @@ impl Space {
         Space { salt }
     }
 
+    /// The salt of the space.
+    pub(super) fn salt(self) -> u64 {
+        self.salt
+    }
+
     /// Where a node lies.
     pub fn key(&self, node: NodeId) -> Key {
         let high = mix(self.salt ^ node.0.rotate_left(8));

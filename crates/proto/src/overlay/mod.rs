@@ -84,7 +84,7 @@ use bytes::Bytes;
 
 use crate::core::{
     Context, CounterId, DecodeError, Instant, Lane, MembershipCommand, NodeId, Payload, PeerState,
-    Protocol, Wire,
+    Protocol, Terms, Wire,
 };
 use crate::parts::rtt::Rtt;
 use addresses::Whereabouts;
@@ -534,6 +534,10 @@ impl Overlay {
             Body::NotMember { exchange } => {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count(counters::NOT_MEMBER, 1);
+                    if exchange.cause == Cause::Guide {
+                        // It runs the table, and is about to be a member.
+                        return self.add_guide(cx, from);
+                    }
                     self.unanswered(cx, exchange);
                     self.state().upkeep.find_again(from);
                     self.storage.note_no_member(cx, from);
@@ -603,6 +607,10 @@ impl Protocol for Overlay {
 
     fn decode(config: &Config, bytes: Bytes) -> Result<Message, DecodeError> {
         Message::decode_for(config.algorithm, bytes)
+    }
+
+    fn terms(config: &Config) -> Terms {
+        config.terms()
     }
 
     fn handle_start(&mut self, cx: &mut Cx<'_>) {

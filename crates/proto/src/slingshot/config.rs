@@ -6,7 +6,7 @@ use super::message::{Data, NAMES_MAX, Repair, SUPPLY_HEAD_BYTES};
 use super::steering::check_target;
 use super::tuner;
 use crate::core::knobs::{ABOVE_ZERO, MIB, knobs, words};
-use crate::core::{ConfigError, GroupId, NodeId, View};
+use crate::core::{ConfigError, GroupId, NodeId, Terms, View};
 
 /// Most packets that a repair by exclusive or names.
 pub(super) const RATE_R_MAX: usize = 32;
@@ -450,6 +450,18 @@ impl Config {
     fn r_max(&self) -> usize {
         let for_target = self.target.map_or(0, |_| tuner::FIRE_MAX.into());
         self.r_max.unwrap_or(self.rate.r).max(for_target)
+    }
+
+    /// What all members need alike: the form of repairs, and the bounds of what is accepted.
+    pub(crate) fn terms(&self) -> Terms {
+        let (code, of_a_repair) = match self.code {
+            Code::Xor { .. } => ("xor", "r_max"),
+            Code::Rlc { .. } => ("rlc", "window"),
+        };
+        Terms::default()
+            .with("code", code)
+            .with(of_a_repair, self.names_max())
+            .with_knobs(self, &["message_bytes_max", "overlap"])
     }
 
     /// Packets that a repair of a member with this configuration names, at most; and `r` of a rate.

@@ -51,7 +51,7 @@ impl Stranger {
 
     pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
         let tag = match kind {
-            Kind::Message | Kind::Group | Kind::Bundle => self.tag.get(),
+            Kind::Message | Kind::Group | Kind::Bundle | Kind::Service => self.tag.get(),
             Kind::Hello | Kind::Who | Kind::Taken => 0,
         };
         self.socket.send_to(&self.record(kind, tag, 0, body), to).expect("sent");

@@ -70,7 +70,7 @@ impl Stranger {
         body: &[u8],
     ) -> usize {
         let tag = match kind {
-            Kind::Message | Kind::Group | Kind::Bundle => {
+            Kind::Message | Kind::Group | Kind::Bundle | Kind::Service => {
                 self.tags.lock().unwrap().get(&to).copied().unwrap_or_default()
             }
             Kind::Hello | Kind::Who | Kind::Taken => 0,
