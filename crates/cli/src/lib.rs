@@ -8,6 +8,7 @@ mod files;
 mod log;
 mod parse;
 mod progress;
+mod service_tables;
 mod signals;
 mod ui;
 

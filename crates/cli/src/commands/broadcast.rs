@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use paceline::{BroadcastError, Delivery, Event, Group};
@@ -10,6 +11,7 @@ use super::member::{
 };
 use crate::content::text_or_base64;
 use crate::error::CliError;
+use crate::service_tables;
 use crate::ui::Ui;
 
 /// Send lines of standard input to a group, and print what its members send
@@ -22,6 +24,11 @@ use crate::ui::Ui;
 pub struct Args {
     #[command(flatten)]
     member: member::Args,
+
+    /// The node file whose [[group]] of this name says how the group is configured: its windows and
+    /// its largest message must be equal at all members
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Read the input once the group has this many members
     #[arg(long, value_name = "N", default_value = "1")]
@@ -58,7 +65,9 @@ struct Line<'a> {
 /// Does it.
 pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
-    let member = args.member.start(&runtime)?;
+    let settings =
+        args.config.map(|file| service_tables::group_of(&file, args.member.host.group()));
+    let member = args.member.start(&runtime, settings.transpose()?)?;
     ui.note(&format!("{} listens on {}", member.group.id(), member.group.local_addr()));
     let (lines, input) = mpsc::channel(LINES_AHEAD);
     read_lines(lines);

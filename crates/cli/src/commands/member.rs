@@ -9,7 +9,7 @@ use std::time::Duration;
 use paceline::status::StatusServer;
 use paceline::{
     BroadcastError, Event, Events, Expects, Group, Host, HostBuilder, HostError, JoinError,
-    LeaveError, NodeId, PeerFormError, PeerSource, ServiceBuilder, View,
+    LeaveError, NodeId, PeerFormError, PeerSource, ServiceBuilder, View, ViewsConfig,
 };
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -146,13 +146,21 @@ impl AnsweringHost {
 }
 
 impl Args {
-    /// Starts the member; returns once it is in a view.
-    pub fn start(&self, runtime: &Runtime) -> Result<Member, CliError> {
+    /// Starts the member, with the settings of a node file if there is one; returns once it is in a
+    /// view.
+    pub fn start(
+        &self,
+        runtime: &Runtime,
+        settings: Option<ViewsConfig>,
+    ) -> Result<Member, CliError> {
         let host = &self.host;
         let starting = host.builder().peers(host.peers()?).start();
         let started = runtime.block_on(starting).map_err(explain_host)?;
         let group = started.group(host.group());
         let mut group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
+        if let Some(settings) = settings {
+            group = group.with_views(|_| settings);
+        }
         if let Some(Choice(topology)) = self.topology {
             group = group.with_broadcast(|config| config.with_topology(topology));
         }

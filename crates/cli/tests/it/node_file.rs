@@ -196,6 +196,46 @@ fn all_run_everything(place: &Place, first: u16) {
 }
 
 #[test]
+fn a_command_that_differs_from_the_node_is_refused_by_what_differs_and_takes_its_file() {
+    let place = Place::new();
+    let port = free_port();
+    let text = "[host]\ncluster = \"shop\"\n[[group]]\nname = \"orders\"\nwindow_bytes = \"2MiB\"\n\
+                [[multicast]]\nname = \"prices\"\nr = 4\n";
+    place.write("node.toml", text);
+    let peer = format!("127.0.0.1:{port}");
+    let node = ["node", "--config", "node.toml", "--bootstrap", "--bind", &peer];
+    let mut node = Running::start(&place, &node);
+    node.says("listens on");
+    let of = |name| ["--cluster", "shop", "--peer", &peer, "--group", name];
+    let refused = |words: &[&str], name, expected: &str| {
+        let said = place.error(&[words, &of(name), &["--join-within", "2s"]].concat(), 2);
+        assert!(said.contains(expected) && said.contains(&peer), "{said}");
+    };
+    refused(&["broadcast"], "orders", "`window_bytes` is 2MiB there and 1MiB here");
+    refused(&["multicast", "recv"], "prices", "`r_max` is 4 there and 8 here");
+    refused(&["broadcast"], "order", "none runs `group order`");
+    refused(&["broadcast"], "prices", "its kind is `multicast` there");
+    refused(&["dht", "get", "key"], "orders", "its kind is `group` there");
+    let said =
+        place.error(&[&["broadcast", "--config", "node.toml"], &of("prices")[..]].concat(), 2);
+    assert!(said.contains("node.toml") && said.contains("no [[group]] named `prices`"), "{said}");
+    let said = place.error(
+        &[&["multicast", "recv", "--config", "node.toml", "--fifo"], &of("prices")[..]].concat(),
+        2,
+    );
+    assert!(said.contains("--fifo"), "{said}");
+    for (words, name) in [(&["broadcast"][..], "orders"), (&["multicast", "recv"], "prices")] {
+        let words = [words, &["--config", "node.toml"], &of(name)].concat();
+        let mut guest = Running::start_unread(&place, &words);
+        guest.says("listens on");
+        guest.signal("-INT");
+        assert_eq!(guest.status_within(SOON, name), 0);
+    }
+    node.signal("-TERM");
+    assert_eq!(node.status_within(SOON, "the node"), 0);
+}
+
+#[test]
 fn a_local_cluster_of_a_file_runs_its_services() {
     let place = Place::new();
     let first = free_ports(2);

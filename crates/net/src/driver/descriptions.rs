@@ -74,7 +74,8 @@ impl Driver {
                 let Some((ours, difference)) = found.map(|(ours, how)| (ours.clone(), how)) else {
                     return Ok(());
                 };
-                self.note_difference(place, &ours, &difference);
+                self.count_difference(&difference);
+                self.warn_of_difference(place, &ours, &difference);
                 self.queue_notice(place, &ServiceNotice::Instead(theirs.number(), ours));
             }
             ServiceNotice::Instead(number, theirs) => {
@@ -83,7 +84,8 @@ impl Driver {
                 };
                 let is_namesake = ours.name == theirs.name;
                 if let Some(difference) = ours.difference(&theirs).filter(|_| is_namesake) {
-                    self.note_difference(place, &ours, &difference);
+                    // The application learns it, and logs it if it wants to.
+                    self.count_difference(&difference);
                     self.note_mismatch(place, number, Mismatch::Differs(difference));
                 }
             }
@@ -97,20 +99,23 @@ impl Driver {
         self.chassis.services.note_mismatch(number, news);
     }
 
-    /// Counts that a peer's service of this name differs from this node's, and logs it at most once
-    /// a second.
-    fn note_difference(
-        &mut self,
-        place: usize,
-        ours: &ServiceDescription,
-        difference: &ServiceDifference,
-    ) {
+    /// Counts that a peer's service of this name differs from this node's.
+    fn count_difference(&mut self, difference: &ServiceDifference) {
         let counter = match difference {
             ServiceDifference::Kind { .. } => counters::SERVICE_OTHER_KIND,
             ServiceDifference::Version { .. } => counters::SERVICE_OTHER_VERSION,
             ServiceDifference::Knob { .. } => counters::SERVICE_OTHER_KNOBS,
         };
         self.chassis.counters.add(counter, 1);
+    }
+
+    /// Logs, at most once a second, that a peer looks for a service that differs from this node's.
+    fn warn_of_difference(
+        &mut self,
+        place: usize,
+        ours: &ServiceDescription,
+        difference: &ServiceDifference,
+    ) {
         if self.differ_warnings.admits(0, self.chassis.now) {
             let peer = self.peers.at(place);
             let peer = format!("{} at {}", peer.node, peer.addr);

@@ -1,6 +1,6 @@
 //! Shared code of `send` and `recv`: a member, and the report of its deliveries.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use paceline::multicast::{Config, Event, Events, How, Packet};
@@ -15,6 +15,7 @@ use crate::commands::member::{
 use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::parse;
+use crate::service_tables;
 use crate::ui::Ui;
 
 /// Which member of which group, and how it repairs.
@@ -33,9 +34,29 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1472B", value_parser = parse::bytes)]
     datagram: usize,
 
+    /// The node file whose [[multicast]] of this name says how the group is configured, in place of
+    /// the options for repairs
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = REPAIRS)]
+    config: Option<PathBuf>,
+
     #[command(flatten)]
     repairs: Repairs,
 }
+
+/// The options that a node file replaces.
+const REPAIRS: [&str; 10] = [
+    "rate_of_fire",
+    "code",
+    "stagger",
+    "window",
+    "fifo",
+    "ask",
+    "no_questions",
+    "deadline",
+    "lost_after",
+    "within",
+];
 
 impl Args {
     /// Starts the member; returns once it is in a view. `sending` changes how it sends.
@@ -57,9 +78,18 @@ impl Args {
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));
         }
+        let from_file =
+            self.config.as_deref().map(|path| service_tables::multicast_of(path, host.group()));
+        let from_file = from_file.transpose()?;
         let change = self.repairs.apply(ui)?;
         let started = runtime.block_on(builder.start()).map_err(explain_host)?;
-        let group = started.multicast(host.group()).with_repairs(|config| sending(change(config)));
+        let group = started.multicast(host.group());
+        let group = match from_file {
+            None => group.with_repairs(|config| sending(change(config))),
+            Some((views, repairs)) => {
+                group.with_views(|_| views).with_repairs(|_| sending(repairs))
+            }
+        };
         let group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
         let joined = runtime.block_on(unless_stopped(host.enter(group)));
         let (multicast, events) = joined?.map_err(explain)?;

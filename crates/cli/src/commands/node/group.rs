@@ -9,7 +9,7 @@ use crate::ui::Ui;
 /// Is a member that forwards what the others broadcast, until Ctrl-C.
 pub fn run(member: &member::Args, ui: &Ui) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
-    let Member { group, mut events, host } = member.start(&runtime)?;
+    let Member { group, mut events, host } = member.start(&runtime, None)?;
     ui.note(&format!("{} listens on {}", group.id(), group.local_addr()));
     let (mut messages, mut bytes) = (0u64, 0u64);
     runtime.block_on(async {

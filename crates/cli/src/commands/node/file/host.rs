@@ -7,32 +7,10 @@ use paceline::{DetectorConfig, HostBuilder};
 use paceline_lab::LabError;
 use paceline_lab::scenario::{Table, TableFile};
 
-use super::services::{Service, Settings};
 use crate::commands::member::{HostArgs, peer, peers_or_environment};
 use crate::error::CliError;
 use crate::parse;
-
-/// The keys of `[host]`.
-pub const KEYS: &[&str] = &[
-    "cluster",
-    "bind",
-    "advertise",
-    "id",
-    "id_of_address",
-    "peers",
-    "expect",
-    "join_within",
-    "leave_within",
-    "memory_bytes_max",
-    "events_bytes_max",
-    "socket_buffer_bytes",
-    "datagram_bytes_max",
-    "link_rate",
-    "ip_multicast",
-    "dns_server",
-    "insecure_plaintext",
-    "detector",
-];
+use crate::service_tables::{Service, Settings};
 
 /// Keys, each with its variable. Those of `cluster`, `bind`, `advertise` and `peers` are variables
 /// of the options.

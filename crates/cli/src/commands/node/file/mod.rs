@@ -3,27 +3,19 @@
 mod host;
 mod named;
 mod running;
-mod services;
 mod tasks;
 
 use std::path::Path;
 
-use paceline_lab::scenario::{FileTables, TableFile};
+use paceline_lab::scenario::TableFile;
 
 use crate::commands::Outcome;
 use crate::commands::member::HostArgs;
 use crate::commands::ndn::setup::Setup;
 use crate::error::CliError;
+use crate::service_tables::{self, Service, TABLES};
 use crate::ui::Ui;
 use host::HostSettings;
-use services::Service;
-
-/// The tables of a node file.
-const TABLES: FileTables = FileTables {
-    all: &["host", "group", "multicast", "dht", "walks", "named"],
-    lists: &["group", "multicast", "dht", "walks"],
-    keys: &[("host", host::KEYS)],
-};
 
 /// A node file, checked, with the variables and options that stand above it.
 #[derive(Debug)]
@@ -55,7 +47,7 @@ impl NodeFile {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<NodeFile, CliError> {
         host::set_by_variables(&mut file, variable)?;
-        let services = services::read(&file)?;
+        let services = service_tables::read(&file)?;
         let host = HostSettings::read(&file, options, &services)?;
         let named = named::read(&file, &host)?;
         if services.is_empty() && named.is_none() {
@@ -86,6 +78,7 @@ mod tests {
     use paceline::proto::{chain, graphshare, group, mircc, overlay, slingshot, walk};
 
     use super::*;
+    use crate::service_tables::HOST_KEYS;
 
     #[derive(Parser)]
     struct Options {
@@ -148,14 +141,14 @@ mod tests {
 
     #[test]
     fn every_key_of_the_host_is_read() {
-        for key in host::KEYS {
+        for key in HOST_KEYS {
             // No key takes a date.
             let text = format!("[host]\n{key} = 1979-05-27\n");
             let said = read(&text, &["--bootstrap"]).unwrap_err();
             assert!(said.contains(&format!("`{key}` cannot be the date")), "{said}");
         }
         let said = read("[host]\nx = 1\n", &[]).unwrap_err();
-        assert!(said.contains(&host::KEYS.join(", ")), "{said}");
+        assert!(said.contains(&HOST_KEYS.join(", ")), "{said}");
     }
 
     #[test]
@@ -169,19 +162,21 @@ mod tests {
                     [named]\nstore_bytes_max = \"3MiB\"\nshaper_queue_max = 8\n";
         let file = read(text, &["--bootstrap"]).unwrap();
         let [group, multicast, dht, walks] = &file.services[..] else { panic!("four services") };
-        let services::Settings::Group(views) = &group.settings else { panic!("a group") };
+        let service_tables::Settings::Group(views) = &group.settings else { panic!("a group") };
         assert_eq!((views.chain().queue_bytes(), views.members_max()), (9 << 10, 7));
         assert_eq!(views.direct_window_bytes(), 1 << 10);
-        let services::Settings::Multicast { repairs, .. } = &multicast.settings else {
+        let service_tables::Settings::Multicast { repairs, .. } = &multicast.settings else {
             panic!("a multicast")
         };
         assert_eq!((repairs.rate().r, repairs.rate().c, repairs.unread_max()), (4, 3, Some(5)));
         assert_eq!(repairs.keep().as_secs(), 2);
-        let services::Settings::Dht { overlay, durable } = &dht.settings else { panic!("a table") };
+        let service_tables::Settings::Dht { overlay, durable } = &dht.settings else {
+            panic!("a table")
+        };
         assert_eq!((overlay.copies(), overlay.shape().successors), (2, 9));
         assert_eq!(overlay.store_bytes_max(), 1 << 20);
-        assert!(matches!(durable, Some(services::Durable::OnDisk(_))));
-        let services::Settings::Walks(config) = &walks.settings else { panic!("walks") };
+        assert!(matches!(durable, Some(service_tables::Durable::OnDisk(_))));
+        let service_tables::Settings::Walks(config) = &walks.settings else { panic!("walks") };
         assert_eq!(
             (config.queue.limit, config.bundle.walkers_max, config.jobs_max),
             (60_000, 3, 2)

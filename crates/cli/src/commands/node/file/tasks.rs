@@ -10,12 +10,12 @@ use paceline::{
 use tokio::sync::{mpsc, watch};
 
 use super::host::Start;
-use super::services::{Durable, Settings};
 use crate::commands::member::{describe, explain, leave};
 use crate::commands::multicast::{describe as describe_multicast, leave as leave_multicast};
 use crate::commands::ndn::setup::Setup;
 use crate::commands::node::dht::explain as explain_dht;
 use crate::error::CliError;
+use crate::service_tables::{Durable, Settings};
 
 /// What a task says while it runs.
 pub enum Notice {

@@ -1,7 +1,7 @@
-//! The tables of services: each has a name, and the knobs of its builder under the names that the
-//! library and scenarios use.
+//! The tables of services in a node file: each has a name, and the knobs of its builder under the
+//! names that the library and scenarios use.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use paceline::proto::core::ConfigError;
 use paceline::proto::parts::link_share::WEIGHT_MAX;
@@ -10,9 +10,40 @@ use paceline::{
     Algorithm, BroadcastConfig, DetectorConfig, DhtBuilder, MulticastBuilder, ViewsConfig,
 };
 use paceline_lab::LabError;
-use paceline_lab::scenario::{Table, TableFile};
+use paceline_lab::scenario::{FileTables, Table, TableFile};
 use paceline_lab_services::chain::read_broadcast;
 use paceline_lab_services::slingshot::read_repairs;
+
+use crate::error::CliError;
+
+/// The tables of a node file.
+pub const TABLES: FileTables = FileTables {
+    all: &["host", "group", "multicast", "dht", "walks", "named"],
+    lists: &["group", "multicast", "dht", "walks"],
+    keys: &[("host", HOST_KEYS)],
+};
+
+/// The keys of `[host]`.
+pub const HOST_KEYS: &[&str] = &[
+    "cluster",
+    "bind",
+    "advertise",
+    "id",
+    "id_of_address",
+    "peers",
+    "expect",
+    "join_within",
+    "leave_within",
+    "memory_bytes_max",
+    "events_bytes_max",
+    "socket_buffer_bytes",
+    "datagram_bytes_max",
+    "link_rate",
+    "ip_multicast",
+    "dns_server",
+    "insecure_plaintext",
+    "detector",
+];
 
 /// Most services of a node.
 const SERVICES_MAX: usize = 1024;
@@ -190,4 +221,41 @@ fn walks(table: &mut Table<'_>) -> Result<Settings, LabError> {
     table.knobs_without(&mut config, &["service"])?;
     config.check().map_err(|error: ConfigError| table.refused(&error))?;
     Ok(Settings::Walks(config))
+}
+
+/// How a node file configures the group of this name.
+///
+/// # Errors
+/// If the file cannot be read, its services are wrong, or it has no such group.
+pub fn group_of(path: &Path, name: &str) -> Result<ViewsConfig, CliError> {
+    service(path, "group", name, |settings| match settings {
+        Settings::Group(views) => Some(views),
+        _ => None,
+    })
+}
+
+/// How a node file configures the multicast of this name: its views, and its repairs.
+///
+/// # Errors
+/// If the file cannot be read, its services are wrong, or it has no such multicast.
+pub fn multicast_of(path: &Path, name: &str) -> Result<(ViewsConfig, slingshot::Config), CliError> {
+    service(path, "multicast", name, |settings| match settings {
+        Settings::Multicast { views, repairs } => Some((views, *repairs)),
+        _ => None,
+    })
+}
+
+fn service<T>(
+    path: &Path,
+    kind: &str,
+    name: &str,
+    pick: impl Fn(Settings) -> Option<T>,
+) -> Result<T, CliError> {
+    let file = TableFile::load(path, TABLES)?;
+    let services = read(&file)?;
+    let mut named = services.into_iter().filter(|service| service.name == name);
+    named.find_map(|service| pick(service.settings)).ok_or_else(|| {
+        let problem = format!("the file has no [[{kind}]] named `{name}`");
+        file.error(problem, "`--group` names the one that is meant").into()
+    })
 }
