@@ -64,8 +64,7 @@ knobs! {
         sync_every / with_sync_every: Duration = Duration::from_secs(4), ABOVE_ZERO..;
         /// Hops that a bundle may make.
         ttl / with_ttl: u8 [hops; library] = 160, 1..=255;
-        /// The maximum and initial timeout for the reply of one node, and how long a message may
-        /// wait for its stream before it is sent again.
+        /// The maximum and initial timeout for the reply of one node.
         ack_after_max / with_ack_after_max: Duration [time; library]
             = Duration::from_secs(2), ABOVE_ZERO..;
         /// Minimum number of copies for a write to succeed after failures of nodes have left fewer

@@ -272,16 +272,10 @@ impl Overlay {
     }
 
     fn send_uncounted(&self, cx: &mut Cx<'_>, to: NodeId, body: Body) {
-        let (lane, message) = self.message(cx, body);
-        cx.send(to, lane, message);
-    }
-
-    /// The message that says this, and the lane that it fits.
-    fn message(&self, cx: &Cx<'_>, body: Body) -> (Lane, Message) {
         let addresses = self.addresses_for(cx.node, &body);
         let message = Message { body, addresses };
         let is_small = message.wire_len() <= cx.datagram_bytes_max;
-        (if is_small { Lane::Datagram } else { Lane::Stream }, message)
+        cx.send(to, if is_small { Lane::Datagram } else { Lane::Stream }, message);
     }
 
     /// Sends a message that has an answer, and waits for that.

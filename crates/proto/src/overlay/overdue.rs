@@ -1,4 +1,4 @@
-//! Messages whose answers do not come: they are sent again, wait longer, or another node is asked.
+//! Messages whose answers do not come: they are sent again, or another node is asked.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::counters;
 use super::exchange::{Cause, Exchange};
 use super::message::Body;
 use super::{Cx, Overlay, Timer};
-use crate::core::{Instant, Lane, NodeId};
+use crate::core::{Instant, NodeId};
 
 /// How long a node may keep reporting that it is still writing.
 const WRITE_WITHIN: Duration = Duration::from_secs(60);
@@ -17,14 +17,9 @@ impl Overlay {
     /// Looks at everything that may have waited for too long.
     pub(super) fn handle_due(&mut self, cx: &mut Cx<'_>) {
         let overdue = self.exchanges.iter().filter(|(_, exchange)| exchange.due_at <= cx.now);
-        // Before any is sent again: what is sent now waits at this host as well.
-        let overdue: Vec<(u32, bool)> =
-            overdue.map(|(number, exchange)| (number, self.may_wait_here(cx, exchange))).collect();
-        for (number, may_wait_here) in overdue {
-            match may_wait_here {
-                true => self.wait_longer(cx, number),
-                false => self.handle_overdue(cx, number),
-            }
+        let overdue: Vec<u32> = overdue.map(|(number, _)| number).collect();
+        for number in overdue {
+            self.handle_overdue(cx, number);
         }
         self.handle_requests_due(cx);
         self.handle_join_due(cx);
@@ -43,23 +38,6 @@ impl Overlay {
         if next < Instant::MAX {
             self.is_due_armed = true;
             cx.set_timer(next.since(cx.now).clamp(patience / 8, patience), Timer::Due);
-        }
-    }
-
-    /// Whether a message may still wait for its stream, where a copy would only wait behind it. A
-    /// stream to a node that has failed does not empty, so this ends `ack_after_max` after the
-    /// message was sent.
-    fn may_wait_here(&self, cx: &Cx<'_>, exchange: &Exchange) -> bool {
-        cx.now < exchange.sent_at + cx.shared.ack_after_max()
-            && cx.backlog_bytes(exchange.to) > 0
-            && self.message(cx, exchange.body.clone()).0 == Lane::Stream
-    }
-
-    fn wait_longer(&mut self, cx: &mut Cx<'_>, number: u32) {
-        let patience = self.patience(cx.shared);
-        if let Some(exchange) = self.exchanges.get_mut(number) {
-            let until = exchange.sent_at + cx.shared.ack_after_max();
-            exchange.due_at = (cx.now + patience).min(until);
         }
     }
 

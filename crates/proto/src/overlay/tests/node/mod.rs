@@ -110,12 +110,11 @@ pub(super) fn n(node: u32) -> NodeId {
     NodeId::from(node)
 }
 
-/// Bytes that wait for each stream.
-struct Waiting(usize);
+struct NoBacklog;
 
-impl Backlog for Waiting {
+impl Backlog for NoBacklog {
     fn backlog_bytes(&self, _: NodeId) -> usize {
-        self.0
+        0
     }
 }
 
@@ -125,8 +124,6 @@ pub(super) struct Net {
     pub nodes: BTreeMap<NodeId, Overlay>,
     /// Nodes that do not answer.
     pub silent: Vec<NodeId>,
-    /// Bytes that wait for each stream of each node.
-    pub backlog_bytes: usize,
     pub now: Instant,
     pub events: Vec<(NodeId, Event)>,
     /// One line a message.
@@ -161,7 +158,6 @@ impl Net {
             nodes: tables.into_iter().map(node).collect(),
             config,
             silent: Vec::new(),
-            backlog_bytes: 0,
             now: Instant::ZERO + Duration::from_secs(1),
             events: Vec::new(),
             sent: Vec::new(),
@@ -193,7 +189,7 @@ impl Net {
             shared: &self.config,
             rng: &mut self.rng,
             outbox: &mut outbox,
-            backlog: &Waiting(self.backlog_bytes),
+            backlog: &NoBacklog,
             datagram_bytes_max: 1200,
         };
         handler(self.nodes.get_mut(&node).expect("a node of this test"), &mut cx);
