@@ -183,7 +183,7 @@ async fn a_service_that_a_host_does_not_run_is_refused_there_and_the_others_go_o
     let mut orders = group(&hosts[..2], "orders").await;
     let soon = Duration::from_secs(2);
     let joined = hosts[2].group("audit").within(soon).peers([peer(&hosts)]).join().await;
-    assert!(matches!(joined, Err(JoinError::Unanswered { .. })), "{:?}", joined.err());
+    assert!(matches!(joined, Err(JoinError::NotRun { .. })), "{:?}", joined.err());
     let refused = orders[0].0.stats().counters.count("record_unknown_service");
     assert!(refused > 0, "it asked");
     all_receive(&mut orders, "order").await;
