@@ -215,7 +215,6 @@ fn a_command_that_differs_from_the_node_is_refused_by_what_differs_and_takes_its
     refused(&["multicast", "recv"], "prices", "`r_max` is 4 there and 8 here");
     refused(&["broadcast"], "order", "none runs `group order`");
     refused(&["broadcast"], "prices", "its kind is `multicast` there");
-    refused(&["dht", "get", "key"], "orders", "its kind is `group` there");
     let said =
         place.error(&[&["broadcast", "--config", "node.toml"], &of("prices")[..]].concat(), 2);
     assert!(said.contains("node.toml") && said.contains("no [[group]] named `prices`"), "{said}");

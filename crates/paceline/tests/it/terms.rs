@@ -107,7 +107,6 @@ async fn another_kind_under_the_name_is_named() {
         }
         if there != "dht/chord" {
             errors.push(own.dht("x").peers([&peer]).within(within).join().await.err());
-            errors.push(own.dht("x").peers([&peer]).within(within).visit().await.err());
         }
         if there != "walks" {
             errors.push(own.walks("x").peers([&peer]).within(within).connect().await.err());
@@ -126,7 +125,7 @@ async fn another_kind_under_the_name_is_named() {
 }
 
 #[tokio::test]
-async fn hosts_and_clients_of_a_table_need_the_same_algorithm_and_degree() {
+async fn hosts_of_a_table_need_the_same_algorithm_and_degree() {
     let koorde = |table: paceline::DhtBuilder, degree| {
         table.with_overlay(move |config| {
             let shape = dht::Shape { degree, ..dht::Shape::default() };
@@ -139,7 +138,7 @@ async fn hosts_and_clients_of_a_table_need_the_same_algorithm_and_degree() {
     let other = host(1).await;
     let error = koorde(other.dht("t"), 8).peers([&peer]).join().await.err().expect("another");
     assert_eq!(knob(error), ("degree".to_owned(), "2".to_owned(), "8".to_owned()));
-    let error = other.dht("t").peers([&peer]).visit().await.err().expect("chord");
+    let error = other.dht("t").peers([&peer]).join().await.err().expect("chord");
     assert!(error.to_string().contains("its kind is `dht/koorde` there"), "{error}");
     koorde(other.dht("t"), 2).peers([&peer]).join().await.unwrap();
 }
@@ -156,7 +155,7 @@ async fn a_name_that_no_host_runs_is_said_to_be_one() {
     let text = error.to_string();
     assert!(text.contains(&format!("n0 at {peer}")) && text.contains("`group order`"), "{text}");
     let table = other.dht("order").peers([&peer]).within(Duration::from_secs(2));
-    let error = table.visit().await.err().expect("no such table");
+    let error = table.join().await.err().expect("no such table");
     assert!(matches!(error, JoinError::NotRun { .. }), "{error}");
 }
 

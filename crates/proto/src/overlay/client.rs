@@ -11,8 +11,7 @@ use bytes::Bytes;
 use super::Key;
 use super::command::{Event, Role};
 use super::counters;
-use super::exchange::Cause;
-use super::message::{Body, Target};
+use super::message::Target;
 use super::record::Answer;
 use super::{Cx, Overlay};
 use crate::core::NodeId;
@@ -31,17 +30,7 @@ impl Overlay {
         self.state().address = address;
     }
 
-    /// The driver found a node, which may run another table, or none.
-    pub(super) fn ask_guide(&mut self, cx: &mut Cx<'_>, node: NodeId) {
-        if !self.state().guides.contains(&node) {
-            // A node that is pinged may take the sender for a member.
-            let key = cx.shared.space.key(cx.node);
-            let body = Body::Stat { exchange: 0, is_member: false, key };
-            self.ask(cx, node, Cause::Guide, 0, None, body);
-        }
-    }
-
-    /// A node answered for the table.
+    /// The driver found a member.
     pub(super) fn add_guide(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         let guides = &mut self.state().guides;
         if guides.contains(&node) {

@@ -100,8 +100,6 @@ pub(super) enum Cause {
     Table,
     /// Whether a node that was given up answers again.
     Lost,
-    /// Whether a node runs the table: it is one where a client's bundles may begin.
-    Guide,
     /// The node whose place in the table another may have if there is no answer.
     Ping(NodeId),
 }

@@ -528,10 +528,6 @@ impl Overlay {
             Body::NotMember { exchange } => {
                 if let Some(exchange) = self.answered(cx, from, exchange) {
                     cx.count(counters::NOT_MEMBER, 1);
-                    if exchange.cause == Cause::Guide {
-                        // It runs the table, and is about to be a member.
-                        return self.add_guide(cx, from);
-                    }
                     self.unanswered(cx, exchange);
                     self.state().upkeep.find_again(from);
                     self.storage.note_no_member(cx, from);

@@ -83,11 +83,6 @@ impl Overlay {
     pub(super) fn unanswered(&mut self, cx: &mut Cx<'_>, exchange: Exchange) {
         match exchange.cause {
             Cause::Lost => {}
-            // It may start to run the table.
-            Cause::Guide if self.state().guides.is_empty() => {
-                return self.ask_guide(cx, exchange.to);
-            }
-            Cause::Guide => {}
             // A responsible node that is slow, because it waits for others, has not failed.
             _ if matches!(
                 exchange.body,
@@ -129,7 +124,7 @@ impl Overlay {
                 self.router.learn(newcomer);
             }
             Cause::Table => self.ask_unanswered(cx),
-            Cause::Sync | Cause::Lost | Cause::Guide => {}
+            Cause::Sync | Cause::Lost => {}
         }
     }
 }

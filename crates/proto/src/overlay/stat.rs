@@ -78,9 +78,6 @@ impl Overlay {
         let Some(exchange) = self.answered(cx, from, number) else {
             return;
         };
-        if exchange.cause == Cause::Guide {
-            return self.add_guide(cx, from);
-        }
         let (Cause::Request(name), Body::Stat { key, .. }) = (exchange.cause, &exchange.body)
         else {
             return cx.count(counters::BAD_ANSWER, 1);

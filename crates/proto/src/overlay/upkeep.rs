@@ -141,7 +141,7 @@ impl Overlay {
     /// Adds a peer: a node to ask.
     pub(super) fn add_peer(&mut self, cx: &mut Cx<'_>, node: NodeId) {
         if self.is_client() {
-            return self.ask_guide(cx, node);
+            return self.add_guide(cx, node);
         }
         if self.role != Role::Joining {
             return;

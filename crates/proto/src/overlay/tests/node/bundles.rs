@@ -309,23 +309,3 @@ proptest! {
         prop_assert_eq!(at, sizes.len());
     }
 }
-
-/// A node that the driver finds may run another table, or none.
-#[test]
-fn a_client_begins_at_nodes_that_answer_for_the_table() {
-    let ways: [(u32, &[u8], &[u32]); 3] = [(0, &[], &[]), (1, &[], &[]), (2, &[], &[])];
-    let mut net = Net::new(config(), &ways);
-    net.silent = vec![n(0), n(1)];
-    visit(&mut net, 9, &[0, 1]);
-    net.wait(Duration::from_secs(20));
-    assert_eq!(net.events, [], "no node answered");
-    assert!(net.count("n9 -> n1: stat") > 3, "it goes on");
-    net.silent = vec![n(0)];
-    net.wait(Duration::from_secs(20));
-    assert_eq!(net.events, [(n(9), Event::Joined)]);
-    let asked = net.count("n9 -> n0: stat");
-    net.wait(Duration::from_secs(60));
-    assert!(net.count("n9 -> n0: stat") <= asked + 3, "one that answers is enough");
-    net.request(9, 1, Operation::Locate(vec![key(1)]), Style::Recursive);
-    assert_eq!(net.outcomes()[&key(1)], Outcome::Located(n(1)));
-}
