@@ -5,6 +5,7 @@ use std::time::Duration;
 use paceline_net::{Hosted, Mismatch, Node, PeerMismatch};
 
 use crate::join_error::JoinError;
+use crate::peers::Peers;
 
 /// How often a host that enters looks whether a peer runs another service of the name.
 const DIFFERS_EVERY: Duration = Duration::from_millis(100);
@@ -19,6 +20,23 @@ pub(crate) async fn differs<P: Hosted>(node: &Node<P>, peers: usize) {
         tokio::time::sleep(DIFFERS_EVERY).await;
     }
     tokio::time::sleep(DIFFERS_AFTER).await;
+}
+
+/// Asks the peers until the service is entered; `None` if its time ends before, or all peers run
+/// another service under its name.
+pub(crate) async fn entered<P: Hosted, T>(
+    node: &Node<P>,
+    peers: &mut Peers,
+    within: Duration,
+    entering: impl Future<Output = T>,
+) -> Option<T> {
+    let differ = differs(node, peers.all());
+    tokio::select! {
+        biased;
+        result = peers.seek_until(node, entering) => Some(result),
+        () = differ => None,
+        () = tokio::time::sleep(within) => None,
+    }
 }
 
 /// Why no host let this one enter: a peer runs another service under this name, or none, or no peer

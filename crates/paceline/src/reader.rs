@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::join_error::JoinError;
 use crate::member::Standing;
-use crate::mismatch::{differs, unanswered};
+use crate::mismatch::{entered, unanswered};
 use crate::peers::Peers;
 
 /// The events of a protocol with a group that an application receives.
@@ -122,15 +122,7 @@ impl<R: Report> Reader<R> {
         expect: Option<Expect>,
     ) -> Result<(), JoinError> {
         let mut refusal = None;
-        let differ = differs(node, peers.all());
-        let entered = peers.seek_until(node, self.await_view(&mut refusal));
-        let entered = tokio::select! {
-            biased;
-            first = entered => Some(first),
-            () = differ => None,
-            () = tokio::time::sleep(within) => None,
-        };
-        match entered {
+        match entered(node, peers, within, self.await_view(&mut refusal)).await {
             Some(first) => {
                 self.first = Some(first.ok_or(JoinError::Closed)?);
                 Ok(())

@@ -19,7 +19,7 @@ use crate::builder::{Joins, ServiceBuilder};
 use crate::join_error::JoinError;
 use crate::joining::{Beginning, Joining};
 use crate::leaving::LEAVE_WITHIN;
-use crate::mismatch::{differs, unanswered};
+use crate::mismatch::{entered, unanswered};
 use crate::peers::Peers;
 
 /// Number of restored records passed to the overlay at once.
@@ -276,14 +276,7 @@ impl DhtSettings {
             let began = phase.wait_for(|phase| *phase != Phase::Starting).await;
             began.map_or(Phase::Ended(None), |phase| phase.clone())
         };
-        let differ = differs(&node, peers.all());
-        let began = tokio::select! {
-            biased;
-            phase = peers.seek_until(&node, began) => Some(phase),
-            () = differ => None,
-            () = tokio::time::sleep(within) => None,
-        };
-        match began {
+        match entered(&node, &mut peers, within, began).await {
             Some(Phase::In) => {
                 for records in kept.chunks(RESTORED_TOGETHER) {
                     let command = Command::Restore { records: records.to_vec() };
