@@ -12,8 +12,8 @@ use paceline_net::{Endpoint, Events, Mismatch, Node, ServiceDifference};
 use paceline_proto::core::{Context, Lane, NodeId, Protocol, Terms};
 use support::{Order, PATIENCE, Post, TestMessage, bind, bind_all, config};
 
-/// A protocol whose messages have this version. It sends what it is told to, and reports what it
-/// receives.
+/// A protocol whose messages have this version. A command makes it send messages, and each message
+/// that arrives is an event.
 struct Versioned<const VERSION: u16>;
 
 impl<const VERSION: u16> Protocol for Versioned<VERSION> {
@@ -145,8 +145,8 @@ async fn a_node_runs_one_service_of_a_kind_and_name_whatever_its_terms() {
     again.await.expect("free once it has ended");
 }
 
-/// A member that the test plays sends nonsense about services, and messages of services without
-/// number of which the node runs none.
+/// The test plays a member, which sends malformed notices and messages of 200 services that the
+/// node does not run.
 #[tokio::test]
 async fn a_peer_cannot_make_a_node_say_more_than_it_sends() {
     let bound = bind(config(0));
