@@ -43,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-check", &["paceline-proto", "paceline-baselines", "paceline-sim"]),
     ("paceline-net", &["paceline-proto"]),
     ("paceline-netlab", &[]),
+    ("paceline-seal", &[]),
     ("paceline-named", &["paceline-proto", "paceline-net"]),
     ("paceline", &["paceline-proto", "paceline-net", "paceline-named"]),
     ("paceline-lab", &["paceline-proto", "paceline-sim", "paceline-net"]),
