@@ -77,6 +77,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "paceline-lab-services",
             "paceline-lab-bench",
             "paceline-graph",
+            "paceline-seal",
             "paceline",
         ],
     ),

@@ -4,12 +4,14 @@
 //! sender numbers the records and seals each under the key of the lane's generation
 //! ([`SendLane`]); its receiver opens each number at most once ([`ReceiveLane`]). Keys come from
 //! secrets that the two hosts, or the members of a view, share ([`PairSecret`], [`ViewSecret`]).
+//! Who a host is, and which hosts belong to a cluster, is in [`identity`].
 //!
 //! This crate has no clock, no sockets and no random numbers. The protocol that uses it, with its
 //! goals and bounds, is in `docs/SECURITY.md`.
 #![forbid(unsafe_code)]
 
 mod cipher;
+pub mod identity;
 mod lane;
 mod secret;
 mod window;

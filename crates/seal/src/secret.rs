@@ -21,6 +21,7 @@ mod context {
     pub(super) const OPENING: &str = "paceline 2026-11 session opening";
     pub(super) const NEXT: &str = "paceline 2026-11 next generation";
     pub(super) const SENDER: &str = "paceline 2026-11 view sender";
+    pub(super) const AUTHORITY: &str = "paceline 2026-11 certificate authority";
 }
 
 /// A secret or a key of 32 bytes. It is overwritten when dropped, and `Debug` does not show it.
@@ -117,7 +118,13 @@ impl ViewSecret {
     }
 }
 
-/// Each context has parts of fixed lengths, so that no two inputs are the same bytes.
+/// The key with which a cluster certifies its hosts: of its cluster key and the name of its suite.
+pub(crate) fn certificate_authority(cluster: &Secret, suite: &str) -> Secret {
+    derive(context::AUTHORITY, cluster, &[suite.as_bytes()])
+}
+
+/// Each context has parts of fixed lengths, or one part of any length, so that no two inputs are
+/// the same bytes.
 fn derive(context: &str, secret: &Secret, parts: &[&[u8]]) -> Secret {
     let mut hasher = blake3::Hasher::new_derive_key(context);
     hasher.update(&secret.0);
