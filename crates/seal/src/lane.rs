@@ -220,7 +220,7 @@ impl ReceiveLane {
         }
     }
 
-    /// True once so many records were forged that the session must end.
+    /// True once [`FORGERIES_MAX`] records were forged under the present key: the session must end.
     pub fn is_worn(&self) -> bool {
         self.forgeries >= FORGERIES_MAX
     }

@@ -11,12 +11,16 @@
 #![forbid(unsafe_code)]
 
 mod cipher;
+mod handshake;
 pub mod identity;
 mod lane;
 mod secret;
 mod window;
 
 pub use cipher::{Forged, NONCE_BYTES, Nonce, Sealer, Suite, TAG_BYTES, Tag, Unavailable};
+pub use handshake::{
+    Agreed, Credentials, GREETING_BYTES_MAX, Handshake, HandshakeError, SESSION_NAME_BYTES,
+};
 pub use lane::{
     FORGERIES_MAX, Number, OpenError, Order, RECORDS_PER_GENERATION, ReceiveLane, SendLane,
 };
