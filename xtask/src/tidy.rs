@@ -41,11 +41,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("paceline-graph", &["paceline-proto"]),
     ("paceline-sim", &["paceline-proto", "paceline-baselines"]),
     ("paceline-check", &["paceline-proto", "paceline-baselines", "paceline-sim"]),
-    ("paceline-net", &["paceline-proto"]),
+    ("paceline-net", &["paceline-proto", "paceline-seal"]),
     ("paceline-netlab", &[]),
     ("paceline-seal", &[]),
     ("paceline-named", &["paceline-proto", "paceline-net"]),
-    ("paceline", &["paceline-proto", "paceline-net", "paceline-named"]),
+    ("paceline", &["paceline-proto", "paceline-seal", "paceline-net", "paceline-named"]),
     ("paceline-lab", &["paceline-proto", "paceline-sim", "paceline-net"]),
     (
         "paceline-lab-services",

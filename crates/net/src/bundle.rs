@@ -93,6 +93,7 @@ mod tests {
     fn record(kind: Kind, service: u32, body: &[u8]) -> BytesMut {
         let header = Header {
             kind,
+            epoch: 0,
             service: ServiceNumber(service),
             cluster: ClusterTag(1),
             sender: NodeId(2),

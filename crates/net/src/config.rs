@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 use paceline_proto::detector;
+use paceline_seal::identity::Identity;
+use paceline_seal::{HandshakeError, TAG_BYTES};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
 use crate::datagrams::multicast::Multicast;
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::error::StartError;
+use crate::handshakes::Sealing;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, ServiceNumber};
 
 /// Bytes of a datagram of a node before a message in it that goes to a group.
@@ -25,6 +28,8 @@ pub enum Exposure {
     /// Anywhere: any host that reaches the port can read and forge traffic. The flag
     /// `--insecure-plaintext` of the command line.
     InsecurePlaintext,
+    /// Anywhere: the node has an identity and seals.
+    Sealed,
 }
 
 /// The settings of a node of either kind.
@@ -54,7 +59,7 @@ impl Default for CommonConfig {
 impl CommonConfig {
     /// True if a node may have this address.
     pub(crate) fn allows(&self, ip: IpAddr) -> bool {
-        ip.is_loopback() || self.exposure == Exposure::InsecurePlaintext
+        ip.is_loopback() || self.exposure != Exposure::LoopbackOnly
     }
 
     /// The seed of the node's random numbers, drawn if none is set, and the runtime that the node
@@ -147,6 +152,7 @@ pub struct NodeConfig {
     pub(crate) hello_within: Duration,
     pub(crate) record_within: Duration,
     pub(crate) is_open: bool,
+    pub(crate) sealing: Option<Sealing>,
     pub(crate) detector: detector::Config,
 }
 
@@ -173,6 +179,7 @@ impl NodeConfig {
             hello_within: Duration::from_secs(5),
             record_within: Duration::from_secs(10),
             is_open: false,
+            sealing: None,
             detector: detector::Config::new(),
         }
     }
@@ -260,7 +267,7 @@ impl NodeConfig {
 
     /// The longest datagram, record header included. Default 1,200, which fits every usual path.
     pub fn with_datagram_bytes_max(mut self, bytes: usize) -> Self {
-        self.datagram_bytes_max = bytes.clamp(HEADER_BYTES + 16, 65_000);
+        self.datagram_bytes_max = bytes.clamp(DATAGRAM_HEAD_BYTES + TAG_BYTES + 16, 65_000);
         self
     }
 
@@ -314,9 +321,29 @@ impl NodeConfig {
         self
     }
 
+    /// Seals all that the node sends to peers and takes only what they have sealed, with this
+    /// identity: the node's id is the identity's, its membership is
+    /// [open](NodeConfig::with_open_membership) to hosts that the same authority has certified, and
+    /// it may listen anywhere. Messages to groups leave as copies. Default: plaintext.
+    ///
+    /// # Errors
+    /// If this processor cannot run the handshake or the cipher of the cluster.
+    pub fn with_identity(mut self, identity: &Identity) -> Result<Self, HandshakeError> {
+        self.node = NodeId(identity.id().get());
+        self.sealing = Some(Sealing::new(identity)?);
+        self.common.exposure = Exposure::Sealed;
+        self.is_open = true;
+        Ok(self)
+    }
+
     /// The longest message, bytes, that a datagram carries, also to a group.
     pub(crate) fn datagram_message_bytes_max(&self) -> usize {
-        self.datagram_bytes_max - DATAGRAM_HEAD_BYTES
+        self.record_bytes_in_datagram_max() - DATAGRAM_HEAD_BYTES
+    }
+
+    /// The longest record, bytes, that a datagram carries, but for the tag that seals it.
+    pub(crate) fn record_bytes_in_datagram_max(&self) -> usize {
+        self.datagram_bytes_max - if self.sealing.is_some() { TAG_BYTES } else { 0 }
     }
 
     /// The receive buffer that each UDP socket asks the kernel for.

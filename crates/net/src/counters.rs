@@ -55,6 +55,12 @@ paceline_proto::counters! {
         MEMORY_QUEUE_BROKEN = "memory_queue_broken", [streams];
         /// Closed in the middle of a record: the node holds more than `memory_bytes_max`.
         MEMORY_RECORD_CLOSED = "memory_record_closed", [streams];
+        /// Closed before their handshake, because too many are under way.
+        HANDSHAKE_EVICTED = "handshake_evicted", [connections];
+        /// Ended without a session.
+        HANDSHAKE_FAILED = "handshake_failed", [handshakes];
+        /// Ended with a session.
+        HANDSHAKE_MADE = "handshake_made", [handshakes];
         /// The kernel did not join or leave the address.
         MULTICAST_MEMBERSHIP_FAILED = "multicast_membership_failed", [groups];
         /// Came to the multicast port, and not to an address of the cluster.
@@ -99,6 +105,8 @@ paceline_proto::counters! {
         RECORD_UNKNOWN_SERVICE = "record_unknown_service", [records];
         /// Of another version of the format.
         RECORD_FOREIGN_VERSION = "record_foreign_version", [records];
+        /// Not sealed by the peer whose session it names.
+        RECORD_FORGED = "record_forged", [records];
         /// A Hello of a run that starts more than five minutes ahead of this clock.
         RECORD_FUTURE_SESSION = "record_future_session", [records];
         /// From a node with the id of a recently active one.
@@ -111,13 +119,16 @@ paceline_proto::counters! {
         RECORD_OUT_OF_SEQUENCE = "record_out_of_sequence", [records];
         /// Longer than `record_bytes_max`.
         RECORD_OVERSIZED = "record_oversized", [records];
+        /// Received before, or too late to tell.
+        RECORD_REPLAYED = "record_replayed", [records];
         /// Incomplete after `record_within`; the stream is closed.
         RECORD_TIMED_OUT = "record_timed_out", [records];
         /// The protocol could not decode the message.
         RECORD_UNDECODABLE = "record_undecodable", [records];
         /// From a node that is not in the roster.
         RECORD_UNKNOWN_SENDER = "record_unknown_sender", [records];
-        /// Of a run that is not announced, or without its verification tag.
+        /// Of a run that is not announced, or without its verification tag; at a node that seals,
+        /// of no session with it.
         RECORD_UNKNOWN_SESSION = "record_unknown_session", [records];
         /// Another member answers at the address.
         RECORD_WRONG_MEMBER = "record_wrong_member", [records];
@@ -132,6 +143,8 @@ paceline_proto::counters! {
         SERVICE_OTHER_KNOBS = "service_other_knobs", [notices];
         /// Its messages have another version.
         SERVICE_OTHER_VERSION = "service_other_version", [notices];
+        /// Dropped before they left, because the session with the peer had ended.
+        SESSION_ENDED_DROPPED = "session_ended_dropped", [datagrams];
         /// From unknown senders, beyond 1,024 a second.
         STRANGER_UNANSWERED = "stranger_unanswered", [records];
         /// Established, and broken.

@@ -42,8 +42,10 @@
 //!
 //! # Security
 //!
-//! Records are framed but neither encrypted nor signed, and a face's datagrams have no protection
-//! from the driver, so a node listens on loopback only unless configured otherwise ([`Exposure`]).
+//! A node with an identity ([`NodeConfig::with_identity`]) seals what it sends to peers, and takes
+//! from them only what is sealed. Without one, records are neither encrypted nor authenticated. A
+//! face's datagrams have no protection from the driver. So a node without an identity listens on
+//! loopback only unless configured otherwise ([`Exposure`]).
 #![deny(unsafe_code)]
 
 mod admission;
@@ -60,6 +62,7 @@ mod error;
 mod events;
 mod faces;
 mod handle;
+mod handshakes;
 mod instances;
 mod node;
 mod nonces;
@@ -67,6 +70,7 @@ mod observer;
 mod pending;
 pub mod record;
 mod roster;
+mod session;
 mod stats;
 mod streams;
 mod sys;

@@ -60,9 +60,12 @@ impl Bound {
             attempts -= 1;
             match bind_both(addr, &config) {
                 Ok((listener, udp, local_addr)) => {
-                    let multicast =
-                        Way::open(&udp, config.multicast, config.receive_buffer_bytes())
-                            .map_err(|source| BindError::Multicast { addr, source })?;
+                    // Members of a group have no key in common yet.
+                    let is_sealed = config.sealing.is_some();
+                    let against = is_sealed.then_some("a node with an identity sends copies only");
+                    let receive_bytes = config.receive_buffer_bytes();
+                    let multicast = Way::open(&udp, config.multicast, receive_bytes, against)
+                        .map_err(|source| BindError::Multicast { addr, source })?;
                     return Ok(Bound { listener, udp, local_addr, multicast, config });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts > 0 => {}

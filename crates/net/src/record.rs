@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
-//! datagram is one record. In plaintext the epoch is 0 and no seal follows the body.
+//! datagram is one record. In plaintext the epoch is 0 and no tag follows the body. How a record is
+//! sealed is described in [`session`](crate::session).
 //!
 //! In an open membership a node that repeats a nonce gets a *verification tag* (4) in return, a
 //! secret between the two nodes, as in SCTP (RFC 9260, section 8.5). Messages to that one node, and
@@ -16,11 +17,13 @@
 //! their sender receives at the peer's address. Messages to a multicast address carry the session's
 //! tag alone.
 
+use std::ops::Deref;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Buf, BufMut, Bytes};
+use bytes::{Buf, BufMut};
 pub use paceline_proto::core::ServiceNumber;
 use paceline_proto::core::{CounterId, NodeId, hash_prefix};
+use paceline_seal::Number;
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 
@@ -31,8 +34,12 @@ use crate::nonces::{NONCE_BYTES, TAG_BYTES};
 pub const HEADER_BYTES: usize = 32;
 /// Where the service number begins in the header.
 const SERVICE_AT: usize = 4;
+/// Where the epoch begins in the header.
+const EPOCH_AT: usize = 2;
 /// Where the session's tag begins in the header.
 const SESSION_AT: usize = 12;
+/// Where the sequence number begins in the header.
+const SEQUENCE_AT: usize = 24;
 /// Length of the length that precedes a record on a stream, in bytes.
 pub const LENGTH_BYTES: usize = 4;
 /// Length of a session in bytes: the body of a Hello.
@@ -169,9 +176,15 @@ impl Session {
         if header.kind != Kind::Hello || session.tag() != header.session {
             return Err(Refusal::Malformed);
         }
-        match session.is_ahead_of(since_1970()) {
+        session.check_start()?;
+        Ok(session)
+    }
+
+    /// Checks that it does not start later than a member's clock may be ahead.
+    pub(crate) fn check_start(&self) -> Result<(), Refusal> {
+        match self.is_ahead_of(since_1970()) {
             true => Err(Refusal::FutureSession),
-            false => Ok(session),
+            false => Ok(()),
         }
     }
 
@@ -202,6 +215,8 @@ impl Session {
 pub struct Header {
     /// What the record carries.
     pub kind: Kind,
+    /// The generation of the key that seals the record; 0 in plaintext.
+    pub epoch: u16,
     /// The sender's service.
     pub service: ServiceNumber,
     /// The sender's cluster.
@@ -221,7 +236,7 @@ impl Header {
         let mut out = &mut bytes[..];
         out.put_u8(VERSION);
         out.put_u8(self.kind.tag());
-        out.put_u16(0);
+        out.put_u16(self.epoch);
         out.put_u32(self.service.0);
         out.put_u32(self.cluster.0);
         out.put_u32(self.session);
@@ -245,12 +260,37 @@ impl Header {
 
     /// Writes this header's session into a record, in place of what stands there.
     pub(crate) fn write_session(&self, record: &mut [u8]) {
-        record[SESSION_AT..SESSION_AT + 4].copy_from_slice(&self.session.to_be_bytes());
+        Header::write_session_tag(record, self.session);
     }
 
-    /// Splits a header off the front of a record and checks the version, the epoch and the cluster.
-    /// Whether the node runs the service is left to the caller.
-    pub fn decode(record: &mut Bytes, cluster: ClusterTag) -> Result<Header, Refusal> {
+    /// The session's tag in this record.
+    pub(crate) fn session_of(record: &[u8]) -> u32 {
+        let tag = record[SESSION_AT..].first_chunk().expect("a header is longer");
+        u32::from_be_bytes(*tag)
+    }
+
+    /// Writes a session's tag into a record, in place of what stands there.
+    pub(crate) fn write_session_tag(record: &mut [u8], tag: u32) {
+        record[SESSION_AT..SESSION_AT + 4].copy_from_slice(&tag.to_be_bytes());
+    }
+
+    /// Writes the number under which a record is sealed into it, in place of what stands there.
+    pub(crate) fn write_number(record: &mut [u8], number: Number) {
+        record[EPOCH_AT..EPOCH_AT + 2].copy_from_slice(&number.generation.to_be_bytes());
+        record[SEQUENCE_AT..SEQUENCE_AT + 8].copy_from_slice(&number.sequence.to_be_bytes());
+    }
+
+    /// The number under which the record is sealed.
+    pub(crate) fn number(&self) -> Number {
+        Number { generation: self.epoch, sequence: self.sequence }
+    }
+
+    /// Splits a header off the front of a record and checks the version and the cluster. Whether
+    /// the node runs the service and knows the epoch is left to the caller.
+    pub fn decode<B>(record: &mut B, cluster: ClusterTag) -> Result<Header, Refusal>
+    where
+        B: Buf + Deref<Target = [u8]>,
+    {
         if record.first().is_some_and(|&version| version != VERSION) {
             return Err(Refusal::ForeignVersion);
         }
@@ -263,13 +303,11 @@ impl Header {
         if bytes.get_u32() != cluster.0 {
             return Err(Refusal::ForeignCluster);
         }
-        if epoch != 0 {
-            return Err(Refusal::ForeignEpoch);
-        }
         let kind = Kind::from_tag(kind).ok_or(Refusal::Malformed)?;
         let session = bytes.get_u32();
         let header = Header {
             kind,
+            epoch,
             service,
             cluster,
             sender: NodeId(bytes.get_u64()),
@@ -312,11 +350,15 @@ pub enum Refusal {
     WrongMember,
     /// A node with the same id answers at another address.
     IdInUse,
+    /// It was received before, or is too old to tell.
+    Replayed,
+    /// Its tag does not fit: it was not sealed by the peer.
+    Forged,
 }
 
 impl Refusal {
     /// All refusals.
-    pub const ALL: [Refusal; 14] = [
+    pub const ALL: [Refusal; 16] = [
         Refusal::ForeignVersion,
         Refusal::ForeignCluster,
         Refusal::ForeignEpoch,
@@ -331,6 +373,8 @@ impl Refusal {
         Refusal::OutOfSequence,
         Refusal::WrongMember,
         Refusal::IdInUse,
+        Refusal::Replayed,
+        Refusal::Forged,
     ];
 
     /// The name of its counter.
@@ -350,17 +394,22 @@ impl Refusal {
             Refusal::OutOfSequence => counters::RECORD_OUT_OF_SEQUENCE,
             Refusal::WrongMember => counters::RECORD_WRONG_MEMBER,
             Refusal::IdInUse => counters::RECORD_ID_IN_USE,
+            Refusal::Replayed => counters::RECORD_REPLAYED,
+            Refusal::Forged => counters::RECORD_FORGED,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
 
     fn golden() -> Header {
         Header {
             kind: Kind::Message,
+            epoch: 0,
             service: ServiceNumber::of("group", "chat"),
             cluster: ClusterTag::of("paceline"),
             sender: NodeId(0x3132_3334_0000_0007),
@@ -399,7 +448,7 @@ mod tests {
         assert_eq!(with(0, 0x82), Err(Refusal::ForeignVersion));
         assert_eq!(with(0, b'G'), Err(Refusal::ForeignVersion));
         assert_eq!(with(1, 9), Err(Refusal::Malformed));
-        assert_eq!(with(3, 1), Err(Refusal::ForeignEpoch));
+        assert_eq!(with(3, 1).map(|header| header.epoch), Ok(1));
         assert_eq!(with(8, 0), Err(Refusal::ForeignCluster));
         assert_eq!(with(4, 0).map(|header| header.service.0), Ok(0x0048_1c2d));
         let mut short = Bytes::copy_from_slice(&golden().encode()[..31]);
@@ -423,7 +472,6 @@ mod tests {
             let refusal = match place {
                 0 if bytes[0] != VERSION => Some(Refusal::ForeignVersion),
                 0 if !(1..=7).contains(&bytes[1]) => Some(Refusal::Malformed),
-                2 if !is_right => Some(Refusal::ForeignEpoch),
                 8 | 10 if !is_right => Some(Refusal::ForeignCluster),
                 _ => None,
             };

@@ -2,9 +2,9 @@
 //! are exported.
 //!
 //! It is a state machine without sockets: what comes from the peer goes in, what is for it comes
-//! out. Once TLS stands each side sends one *greeting*, bytes of the caller's that are encrypted and
-//! authenticated. The host that dialled sends its greeting first. The other side's greeting tells it
-//! that its certificate was accepted. After the greetings nothing more is sent by TLS.
+//! out. Once TLS stands each side sends one *greeting*, bytes of the caller's that are encrypted
+//! and authenticated. The host that dialled sends its greeting first. The other side's greeting
+//! tells it that its certificate was accepted. After the greetings TLS sends nothing more.
 
 use std::fmt;
 use std::io::{Read, Write};

@@ -19,6 +19,8 @@ pub(crate) enum Source {
     Deadline,
     /// The TCP listener.
     Listener,
+    /// A handshake that has ended.
+    Handshakes,
     /// The UDP socket, either direction.
     Datagrams,
     /// The multicast socket.

@@ -126,18 +126,21 @@ pub(crate) enum Way {
 
 impl Way {
     /// Opens the multicast socket of a node that `udp` is bound for, if it is configured, with a
-    /// receive buffer of `receive_bytes`.
+    /// receive buffer of `receive_bytes`; not if there is a reason against it.
     pub(crate) fn open(
         udp: &UdpSocket,
         multicast: Multicast,
         receive_bytes: usize,
+        against: Option<&'static str>,
     ) -> io::Result<Way> {
+        let open = |port, ttl| match against {
+            Some(reason) => Err(io::Error::other(reason)),
+            None => Opened::open(udp, port, ttl, receive_bytes),
+        };
         match multicast {
             Multicast::FanOut => Ok(Way::FanOut),
-            Multicast::Native { port, ttl } => {
-                Opened::open(udp, port, ttl, receive_bytes).map(Way::Native)
-            }
-            Multicast::Auto { port, ttl } => match Opened::open(udp, port, ttl, receive_bytes) {
+            Multicast::Native { port, ttl } => open(port, ttl).map(Way::Native),
+            Multicast::Auto { port, ttl } => match open(port, ttl) {
                 Ok(opened) => Ok(Way::Native(opened)),
                 Err(error) => {
                     tracing::info!(%error, "no IP multicast, sending copies");

@@ -48,6 +48,16 @@ impl SendQueue {
         }
     }
 
+    /// Brings all datagrams into the form in which they leave ([`Trains::cover`]).
+    pub(crate) fn cover(
+        &mut self,
+        counters: &mut Counters,
+        mut cover: impl FnMut(&[u8], &mut BytesMut),
+    ) {
+        self.control.cover(counters, &mut cover);
+        self.data.cover(counters, cover);
+    }
+
     /// The parts of the queue in order, each with at most `segments_max` datagrams.
     pub(crate) fn parts(&self, segments_max: usize) -> impl Iterator<Item = Part<'_>> {
         self.control.parts(segments_max).chain(self.data.parts(segments_max))

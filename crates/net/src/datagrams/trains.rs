@@ -58,6 +58,8 @@ impl Train {
 #[derive(Debug)]
 pub(crate) struct Trains {
     trains: VecDeque<Train>,
+    // How many of them, from the first on, are in the form in which they leave.
+    ready: usize,
     // How many trains were there before the first.
     left: u64,
     // The number of the train that an address's next datagram may join, counted from the beginning.
@@ -76,6 +78,7 @@ impl Trains {
     pub(crate) fn new(queue_bytes_max: usize, length_max: usize) -> Trains {
         Trains {
             trains: VecDeque::new(),
+            ready: 0,
             left: 0,
             open: BTreeMap::new(),
             latest: None,
@@ -137,6 +140,38 @@ impl Trains {
         true
     }
 
+    /// Brings the datagrams that wait into the form in which they leave, if they are not in it:
+    /// `cover` gets each and appends that form, or nothing if the datagram is not to leave. Later
+    /// ones do not join or lengthen them.
+    pub(crate) fn cover(
+        &mut self,
+        counters: &mut Counters,
+        mut cover: impl FnMut(&[u8], &mut BytesMut),
+    ) {
+        if self.ready == self.trains.len() {
+            return;
+        }
+        self.fence();
+        let mut covered = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= covered.capacity();
+        for train in self.trains.split_off(self.ready) {
+            self.queued_bytes -= train.bytes.len();
+            for datagram in train.bytes.chunks(train.segment_bytes) {
+                covered.clear();
+                cover(datagram, &mut covered);
+                if !covered.is_empty() {
+                    self.push(train.to, covered.len(), counters, |out| {
+                        out.extend_from_slice(&covered);
+                    });
+                }
+            }
+            self.recycle(train.bytes);
+        }
+        self.recycle(covered);
+        self.fence();
+        self.ready = self.trains.len();
+    }
+
     /// Drops the oldest train; returns its number of datagrams, 0 if no train waits.
     pub(crate) fn drop_oldest(&mut self) -> usize {
         if self.trains.is_empty() {
@@ -144,7 +179,7 @@ impl Trains {
         }
         let oldest = self.remove_first();
         let datagrams = oldest.datagrams();
-        self.recycle(oldest);
+        self.recycle(oldest.bytes);
         datagrams
     }
 
@@ -176,7 +211,7 @@ impl Trains {
             drop(first.bytes.split_to(bytes));
         } else {
             let first = self.remove_first();
-            self.recycle(first);
+            self.recycle(first.bytes);
         }
     }
 
@@ -214,12 +249,12 @@ impl Trains {
         }
         self.latest.take_if(|(_, number)| *number == self.left);
         self.left += 1;
+        self.ready = self.ready.saturating_sub(1);
         self.queued_bytes -= first.bytes.len();
         first
     }
 
-    fn recycle(&mut self, train: Train) {
-        let mut buffer = train.bytes;
+    fn recycle(&mut self, mut buffer: BytesMut) {
         buffer.clear();
         if self.spare_bytes + buffer.capacity() <= SPARE_BYTES_MAX {
             self.spare_bytes += buffer.capacity();
@@ -319,6 +354,39 @@ mod tests {
         trains.fence();
         push(&mut trains, group, 500);
         assert_eq!(parts(&trains, 64)[3..], [after.as_slice(), &[(11, 1)]].concat());
+    }
+
+    #[test]
+    fn what_is_covered_keeps_its_order_and_takes_no_more() {
+        let mut trains = Trains::new(1 << 20, TRAIN_LENGTH_MAX);
+        for (port, bytes) in [(1, 500), (2, 500), (1, 500), (1, 100), (1, 300)] {
+            push(&mut trains, addr(port), bytes);
+        }
+        let mut counters = Counters::default();
+        let mut seen = Vec::new();
+        trains.cover(&mut counters, |datagram, out| {
+            seen.push(datagram.len());
+            if datagram.len() != 300 {
+                out.extend_from_slice(datagram);
+                out.extend_from_slice(&[9; 16]);
+            }
+        });
+        assert_eq!(seen, [500, 500, 100, 500, 300]);
+        assert_eq!((parts(&trains, 64), trains.queued_bytes), (vec![(1, 3), (2, 1)], 1664));
+        // A later one would have joined the second train.
+        push(&mut trains, addr(2), 500);
+        assert_eq!(parts(&trains, 64), [(1, 3), (2, 1), (2, 1)]);
+        trains.remove_part(1148);
+        let mut covered = Vec::new();
+        trains.cover(&mut counters, |datagram, out| {
+            covered.push(datagram.len());
+            out.extend_from_slice(&[1; 516]);
+        });
+        assert_eq!((covered, parts(&trains, 64)), (vec![500], vec![(2, 1), (2, 1)]));
+        trains.cover(&mut counters, |_, _| unreachable!("all are covered"));
+        trains.remove_part(516);
+        trains.remove_part(516);
+        assert!(trains.is_empty() && trains.queued_bytes == 0 && counters.is_empty());
     }
 
     #[test]

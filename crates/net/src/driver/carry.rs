@@ -96,7 +96,7 @@ impl Driver {
             Lane::Stream => self.send_stream((place, service), message, copies),
             Lane::Datagram => {
                 let bytes = message.wire_len();
-                if HEADER_BYTES + bytes > self.config.datagram_bytes_max {
+                if HEADER_BYTES + bytes > self.config.record_bytes_in_datagram_max() {
                     self.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
                     return;
                 }
@@ -230,7 +230,8 @@ impl Carrier for Carrying<'_> {
     /// drops it.
     fn send_group(&mut self, group: GroupId, message: &dyn Encode) {
         let driver = &mut *self.driver;
-        if HEADER_BYTES + GROUP_BYTES + message.wire_len() > driver.config.datagram_bytes_max {
+        let record_bytes = HEADER_BYTES + GROUP_BYTES + message.wire_len();
+        if record_bytes > driver.config.record_bytes_in_datagram_max() {
             driver.chassis.counters.add(counters::DATAGRAM_UNSENDABLE, 1);
             return;
         }

@@ -29,6 +29,9 @@ impl Driver {
         header: &Header,
         body: &[u8],
     ) -> Result<(), Refusal> {
+        if self.config.sealing.is_some() {
+            return self.take_sealed_hello(place, from, header, body);
+        }
         if self.config.is_open && !self.admit_hello(place, from, header, body)? {
             return Ok(());
         }
@@ -154,7 +157,7 @@ impl Driver {
         match self.peers.at(place).outgoing.phase {
             Phase::Established(_) => self.break_outgoing(place),
             // An attempt to connect to the old address.
-            Phase::Connecting(_) | Phase::Greeting(..) => self.fail_attempt(place),
+            Phase::Connecting(_) | Phase::Greeting { .. } => self.fail_attempt(place),
             Phase::Idle | Phase::Waiting => {}
         }
     }

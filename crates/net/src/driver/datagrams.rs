@@ -2,9 +2,10 @@
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use paceline_proto::core::{GroupId, Instant, NodeId, take_u32};
 use paceline_proto::host::{Call, Encode, ServicePlace};
 
@@ -20,6 +21,7 @@ use crate::datagrams::write;
 use crate::emulate::ReceiveLoss;
 use crate::nonces::Nonce;
 use crate::record::{GROUP_BYTES, HEADER_BYTES, Header, Kind, Refusal, ServiceNumber};
+use crate::session;
 
 /// Datagrams handled in a turn, but for the rest of a train.
 const DATAGRAMS_MAX: usize = 64;
@@ -125,7 +127,7 @@ impl Driver {
         let joins = urgency == Urgency::Data
             && self.datagrams.queue.data.lengthen(
                 addr,
-                self.config.datagram_bytes_max,
+                self.config.record_bytes_in_datagram_max(),
                 |record| bundle::growth(record, bytes),
                 |out, from| {
                     bundle::add(out, from, (service, bytes), |out| write(message, out));
@@ -376,13 +378,25 @@ impl Driver {
         mut record: Bytes,
     ) -> Result<(), (Refusal, String)> {
         let unnamed = |refusal| (refusal, from.to_string());
-        let decoded = self.decode(&mut record).map_err(unnamed)?;
-        self.take_decoded(from, decoded, record, Socket::Own)
+        let (mut header, whose) = self.decode(&mut record).map_err(unnamed)?;
+        if self.config.sealing.is_some() && !session::is_plain(header.kind) {
+            let opened = self.open_datagram(from, &mut header, &record);
+            let named = |refusal| (refusal, format!("{} at {from}", header.sender));
+            record = opened.map_err(named)?;
+        }
+        self.take_decoded(from, (header, whose), record, Socket::Own)
     }
 
     /// Splits the header off the front of a record, and finds out whose it is.
-    pub(super) fn decode(&self, record: &mut Bytes) -> Result<(Header, Whose), Refusal> {
+    pub(super) fn decode<B>(&self, record: &mut B) -> Result<(Header, Whose), Refusal>
+    where
+        B: Buf + Deref<Target = [u8]>,
+    {
         let header = Header::decode(record, self.header.cluster)?;
+        let is_sealed = self.config.sealing.is_some() && !session::is_plain(header.kind);
+        if header.epoch != 0 && !is_sealed {
+            return Err(Refusal::ForeignEpoch);
+        }
         if header.kind.number(header.service) != header.service {
             return Err(Refusal::UnknownService);
         }
@@ -448,7 +462,7 @@ impl Driver {
         }
         match header.kind {
             Kind::Message | Kind::Group | Kind::Bundle | Kind::Service => {
-                if socket == Socket::Own {
+                if socket == Socket::Own && self.config.sealing.is_none() {
                     header.session ^= self.own_tag(place);
                 }
                 self.take_message((place, whose), from, &header, record).map_err(named)
@@ -546,7 +560,9 @@ impl Driver {
         if !self.config.is_open {
             return;
         }
-        if !is_proven {
+        if self.config.sealing.is_some() {
+            self.note_sealed_question(place, from, nonce);
+        } else if !is_proven {
             self.note_question(header.sender, from);
         } else if addr == from {
             self.renew_tag(place, header);

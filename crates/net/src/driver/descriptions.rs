@@ -40,7 +40,7 @@ impl Driver {
 
     fn queue_notice(&mut self, place: usize, notice: &ServiceNotice) {
         let body = notice.encode();
-        if HEADER_BYTES + body.len() > self.config.datagram_bytes_max {
+        if HEADER_BYTES + body.len() > self.config.record_bytes_in_datagram_max() {
             return;
         }
         // Else the peer may not know this session.

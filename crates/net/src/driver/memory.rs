@@ -55,7 +55,7 @@ impl Driver {
             let Some(incoming) = &self.incoming[slot] else { continue };
             let Some(begun_at) = incoming.begun_at() else { continue };
             let of = match incoming.speaker {
-                Speaker::Unknown => Standing::Stranger,
+                Speaker::Unknown | Speaker::Opening { .. } => Standing::Stranger,
                 Speaker::Peer { peer, .. } => self.standing(peer),
             };
             if of == standing && oldest.is_none_or(|(first, _)| begun_at < first) {

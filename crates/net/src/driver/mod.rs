@@ -13,12 +13,13 @@ mod link;
 mod memory;
 mod peers;
 mod proofs;
+mod sealed;
 mod strangers;
 mod streams;
 mod verification;
 mod watch;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::task::Waker;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use tokio::sync::oneshot;
 use self::carry::Carrying;
 use self::datagrams::{Content, Datagram};
 use self::link::Link;
-use self::peers::PeerTable;
+use self::peers::{PeerTable, Trust};
 use self::proofs::Proofs;
 use crate::chassis::deadlines::Deadlines;
 use crate::chassis::ends::{Control, DriverEnds, Stopped};
@@ -44,6 +45,7 @@ use crate::datagrams::Datagrams;
 use crate::datagrams::arrivals::{Arrived, Ask};
 use crate::datagrams::multicast::{MulticastSocket, Way};
 use crate::emulate::{EmulateChange, ReceiveLoss};
+use crate::handshakes::Handshakes;
 use crate::nonces::{Nonce, Nonces};
 use crate::record::{ClusterTag, Header, Kind, Refusal, ServiceNumber, Session};
 use crate::roster::Roster;
@@ -158,6 +160,11 @@ pub(crate) struct Driver {
     // The bytes of incomplete records.
     records: Tally,
     deadlines: Deadlines<Deadline>,
+    handshakes: Handshakes,
+    // The places of peers, by the tags of the sessions that seal messages to them.
+    sealed: BTreeMap<u32, usize>,
+    // Allocated room for the next datagrams that are opened.
+    opened: BytesMut,
     // Allocated room for the next records that are held back.
     held: BytesMut,
     notices: Vec<Notice>,
@@ -186,6 +193,8 @@ pub(crate) struct Driver {
     warnings: WarnLimit<{ Refusal::ALL.len() }>,
     // Of services that differ at a peer.
     differ_warnings: WarnLimit<1>,
+    // Of handshakes that failed.
+    handshake_warnings: WarnLimit<1>,
 }
 
 /// The parts of a driver.
@@ -218,13 +227,20 @@ impl Driver {
         )?;
         let header = Header {
             kind: Kind::Message,
+            epoch: 0,
             service: ServiceNumber::NODE,
             cluster: ClusterTag::of(&config.cluster),
             sender: config.node,
             session: session.tag(),
             sequence: 0,
         };
-        let mut peers = PeerTable::new(&parts.roster, ready);
+        let trust = match config.sealing {
+            Some(_) => Trust::Sessions,
+            None => Trust::Addresses,
+        };
+        let mut peers = PeerTable::new(&parts.roster, trust, ready);
+        let handshakes = Handshakes::new(config.hello_within, ready.waker(Source::Handshakes));
+        let hello = Header { kind: Kind::Hello, ..header };
         if let Some(own) = peers.place(config.node) {
             peers.at(own).session = Some((session, session.tag()));
             peers.introduce(own);
@@ -237,11 +253,12 @@ impl Driver {
             Source::Listener,
             Source::Datagrams,
             Source::Multicast,
+            Source::Handshakes,
         ]);
         let me = Member { node: config.node, incarnation: session.incarnation() };
         let detector = HostDetector::new(config.detector.clone(), me, mix(seed));
         let mut driver = Driver {
-            hello: streams::hello_record(&header, &session),
+            hello: streams::hello_record(&hello, session.as_bytes()),
             header,
             session,
             nonces: parts.nonces,
@@ -263,6 +280,9 @@ impl Driver {
             pool: ReadPool::new(config.stream_read_bytes),
             records: Tally::default(),
             deadlines: Deadlines::new(),
+            handshakes,
+            sealed: BTreeMap::new(),
+            opened: BytesMut::new(),
             held: BytesMut::new(),
             notices: Vec::new(),
             link: Link::new(
@@ -284,6 +304,7 @@ impl Driver {
             paused_until: None,
             warnings: WarnLimit::new(),
             differ_warnings: WarnLimit::new(),
+            handshake_warnings: WarnLimit::new(),
             config,
             chassis,
             controls,
@@ -313,6 +334,7 @@ impl Driver {
             Source::Controls | Source::Deadline | Source::Events => {}
             Source::Inputs(service) => self.take_inputs(service),
             Source::Listener => self.accept(),
+            Source::Handshakes => self.take_handshakes(),
             Source::Datagrams => self.receive_datagrams(Ask::IfSignalled),
             Source::Multicast => self.receive_multicast(),
             Source::Outgoing(place) => self.serve_outgoing(place),
@@ -433,6 +455,9 @@ impl Driver {
     }
 
     fn flush_datagrams(&mut self) {
+        if self.config.sealing.is_some() {
+            self.seal_datagrams();
+        }
         self.datagrams.flush(&mut self.chassis.traffic, &mut self.chassis.counters);
     }
 }

@@ -11,7 +11,9 @@ use super::claim::Claim;
 use crate::chassis::ready::{ReadyList, Source};
 use crate::record::{AHEAD_MAX, Refusal, Session};
 use crate::roster::Roster;
+use crate::session::PairSession;
 use crate::streams::outgoing::Outgoing;
+use crate::streams::queue::Cover;
 use crate::tally::Tally;
 
 /// Most peers that are remembered.
@@ -52,6 +54,31 @@ enum Introduction {
     Made,
 }
 
+/// The sessions of a node that seals with one peer.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    /// The one that seals.
+    pub(crate) present: Option<Box<PairSession>>,
+    /// Another that both hosts made at the same time, or the one before: it opens only.
+    pub(crate) former: Option<Box<PairSession>>,
+    /// The addresses of the handshakes under way that this node has dialled.
+    pub(crate) dialled: Vec<SocketAddr>,
+    /// Before this none is dialled because the peer may have lost the session.
+    pub(crate) renew_after: Instant,
+}
+
+impl Keys {
+    /// The session with this tag.
+    pub(crate) fn of(&mut self, tag: u32) -> Option<&mut PairSession> {
+        let sessions = [&mut self.present, &mut self.former];
+        sessions
+            .into_iter()
+            .flatten()
+            .find(|session| session.tag == tag)
+            .map(|session| &mut **session)
+    }
+}
+
 /// A member of the roster, this node included.
 pub(crate) struct Peer {
     pub(crate) node: NodeId,
@@ -59,6 +86,8 @@ pub(crate) struct Peer {
     pub(crate) proof: Proof,
     /// The newest session that the peer has announced, and its tag.
     pub(crate) session: Option<(Session, u32)>,
+    /// What seals messages to it and opens those of it.
+    pub(crate) keys: Keys,
     pub(crate) reach: Reach,
     pub(crate) outgoing: Outgoing,
     /// The slot of the stream that the peer dialled.
@@ -127,6 +156,16 @@ pub(crate) struct PeerTable {
     // At least one peer may still need our session.
     has_strangers: bool,
     former: Former,
+    trust: Trust,
+}
+
+/// Why an address is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// The roster names it, or its owner repeats a nonce.
+    Addresses,
+    /// A handshake was made there: the node seals.
+    Sessions,
 }
 
 /// Last proven addresses of peers that gave up their places: the protocol may still send to them,
@@ -160,7 +199,7 @@ impl Former {
 
 impl PeerTable {
     /// The members of `roster`, none of them dialled.
-    pub(crate) fn new(roster: &Roster, ready: &Arc<ReadyList>) -> PeerTable {
+    pub(crate) fn new(roster: &Roster, trust: Trust, ready: &Arc<ReadyList>) -> PeerTable {
         let mut table = PeerTable {
             peers: Vec::new(),
             places: Vec::new(),
@@ -168,10 +207,13 @@ impl PeerTable {
             queued: Tally::default(),
             has_strangers: false,
             former: Former::default(),
+            trust,
         };
         for &(node, addr) in roster.members() {
             let place = table.insert(node, addr, ready);
-            table.peers[place].proof = Proof::Proven;
+            if trust == Trust::Addresses {
+                table.peers[place].proof = Proof::Proven;
+            }
         }
         table
     }
@@ -192,8 +234,9 @@ impl PeerTable {
             addr,
             proof: Proof::Hinted,
             session: None,
+            keys: Keys::default(),
             reach: Reach::Open,
-            outgoing: Outgoing::new(self.queued.part(), waker),
+            outgoing: Outgoing::new(self.cover(), self.queued.part(), waker),
             incoming: None,
             introduction: Introduction::Due,
             who_after: Instant::ZERO,
@@ -222,6 +265,13 @@ impl PeerTable {
         self.has_strangers = true;
         let after = self.places.partition_point(|&(known, _)| known < node);
         self.places.insert(after, (node, place));
+    }
+
+    fn cover(&self) -> Cover {
+        match self.trust {
+            Trust::Addresses => Cover::Plain,
+            Trust::Sessions => Cover::Awaited,
+        }
     }
 
     /// The place of a member that may be new, whose address is a hint. A new member replaces a peer
@@ -407,7 +457,7 @@ mod tests {
         let ready = Arc::new(ReadyList::default());
         let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
-        let mut table: PeerTable = PeerTable::new(&own, &ready);
+        let mut table: PeerTable = PeerTable::new(&own, Trust::Addresses, &ready);
         for node in 1..PEERS_MAX as u32 {
             let place = table
                 .place_or_insert(NodeId::from(node), addr(node), Instant::ZERO, &ready)
@@ -432,7 +482,7 @@ mod tests {
         let ready = Arc::new(ReadyList::default());
         let addr = |port: u32| SocketAddr::from(([127, 0, 0, 1], port as u16));
         let own = Roster::new([(NodeId(0), addr(1))]).unwrap();
-        let mut table: PeerTable = PeerTable::new(&own, &ready);
+        let mut table: PeerTable = PeerTable::new(&own, Trust::Addresses, &ready);
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
         let insert = |table: &mut PeerTable, node: u32, seconds| {
             table.place_or_insert(NodeId::from(node), addr(node), at(seconds), &ready).unwrap()

@@ -112,6 +112,18 @@ impl Proofs {
         Some(open)
     }
 
+    /// True if a node is asked, and messages wait for its answer.
+    pub(super) fn is_open(&self, node: NodeId) -> bool {
+        self.open.contains_key(&node)
+    }
+
+    /// Lets the messages for a node wait for a handshake that begins now.
+    pub(super) fn extend(&mut self, node: NodeId, now: Instant) {
+        if let Some(open) = self.open.get_mut(&node) {
+            open.until = open.until.max(now + PROVE_WITHIN);
+        }
+    }
+
     /// True if an unknown node may be answered now; counts the answer.
     pub(super) fn admits_answer(&mut self, now: Instant) -> bool {
         self.answers.try_take_whole(now, ANSWER_EVERY)
@@ -437,11 +449,7 @@ impl Driver {
         let peer = self.peers.at(place);
         let known = peer.session.map(|(known, _)| known);
         if known.is_none() && peer.addr != from {
-            // The address may be forged, but is a better hint than that of another node.
-            peer.addr = from;
-            if let Some(open) = self.proofs.open.get_mut(&header.sender) {
-                open.addr = from;
-            }
+            self.move_hint(place, from);
         }
         let peer = self.peers.at(place);
         peer.ask_after = Instant::ZERO;
@@ -453,9 +461,19 @@ impl Driver {
         known.is_none_or(|known| known == session)
     }
 
+    /// A hinted peer has said Hello from this address, which may be forged, but is a better hint
+    /// than that of another node.
+    pub(super) fn move_hint(&mut self, place: usize, from: SocketAddr) {
+        let peer = self.peers.at(place);
+        peer.addr = from;
+        if let Some(open) = self.proofs.open.get_mut(&peer.node) {
+            open.addr = from;
+        }
+    }
+
     /// A node has repeated the nonce that was sent to this address: the address is proven, and the
     /// waiting messages leave.
-    fn note_proven(&mut self, place: usize, addr: SocketAddr, session: Session) {
+    pub(super) fn note_proven(&mut self, place: usize, addr: SocketAddr, session: Session) {
         let now = self.chassis.now;
         let peer = self.peers.at(place);
         let node = peer.node;

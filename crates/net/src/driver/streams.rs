@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use paceline_proto::core::{Instant, PeerState};
 use paceline_proto::host::Call;
+use paceline_seal::SendLane;
 use tokio::net::TcpStream;
 
 use super::datagrams::Whose;
@@ -14,10 +15,12 @@ use super::{Deadline, Driver, Notice};
 use crate::chassis::Drive;
 use crate::chassis::ready::Source;
 use crate::counters;
-use crate::record::{HEADER_BYTES, Header, Kind, Refusal, SESSION_BYTES, Session};
+use crate::handshakes::TLS_HANDSHAKE;
+use crate::record::{HEADER_BYTES, Header, Kind, LENGTH_BYTES, Refusal, Session};
+use crate::session;
 use crate::streams::gather::Gather;
 use crate::streams::incoming::{Filled, Incoming, ReadCause, Speaker, Unfinished};
-use crate::streams::outgoing::{Flushed, HELLO_BYTES, NotifiedState, Phase, abort_on_close};
+use crate::streams::outgoing::{Flushed, Hello, NotifiedState, Phase, abort_on_close};
 use crate::sys;
 
 /// Bytes read from one stream in a turn.
@@ -29,13 +32,12 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 /// Wait after the listener failed, which it does when file descriptors run out.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Our Hello as the first record of a stream.
-pub(super) fn hello_record(header: &Header, session: &Session) -> Bytes {
-    let mut record = BytesMut::with_capacity(HELLO_BYTES);
-    record.put_u32((HEADER_BYTES + SESSION_BYTES) as u32);
-    let hello = Header { kind: Kind::Hello, sequence: 0, ..*header };
-    record.put_slice(&hello.encode());
-    record.put_slice(session.as_bytes());
+/// The first record of a stream, with its length.
+pub(super) fn hello_record(header: &Header, body: &[u8]) -> Bytes {
+    let mut record = BytesMut::with_capacity(LENGTH_BYTES + HEADER_BYTES + body.len());
+    record.put_u32((HEADER_BYTES + body.len()) as u32);
+    record.put_slice(&header.encode());
+    record.put_slice(body);
     record.freeze()
 }
 
@@ -71,7 +73,7 @@ impl Driver {
     /// Handles the timeout of an attempt.
     pub(super) fn give_up_attempt(&mut self, place: usize, attempt: u64) {
         let outgoing = &self.peers.at(place).outgoing;
-        let opening = matches!(outgoing.phase, Phase::Connecting(_) | Phase::Greeting(..));
+        let opening = matches!(outgoing.phase, Phase::Connecting(_) | Phase::Greeting { .. });
         if opening && outgoing.attempt == attempt {
             if self.holds_peers() {
                 // The answer may be in the socket, not read yet.
@@ -87,7 +89,7 @@ impl Driver {
         if self.config.is_open {
             // The other side may not know this run yet, and streams do not announce one.
             self.peers.make_stranger(place);
-            self.renew_tag_after_failure(place);
+            self.renew_after_failure(place);
         }
         self.schedule_redial(place);
     }
@@ -135,7 +137,7 @@ impl Driver {
         }
         match peer.outgoing.phase {
             Phase::Idle | Phase::Waiting => {}
-            Phase::Connecting(_) | Phase::Greeting(..) => self.open_outgoing(place),
+            Phase::Connecting(_) | Phase::Greeting { .. } => self.open_outgoing(place),
             Phase::Established(_) => match peer.outgoing.check_open() {
                 Ok(()) => self.peers.list_flush(place),
                 Err(_) => self.break_outgoing(place),
@@ -144,12 +146,12 @@ impl Driver {
     }
 
     fn open_outgoing(&mut self, place: usize) {
-        let hello = hello_record(&self.header_to(place), &self.session);
+        let Some(hello) = self.stream_hello(place) else { return self.fail_attempt(place) };
         match self.peers.at(place).outgoing.poll_hello(&hello) {
             Poll::Pending => {}
             Poll::Ready(Err(_)) => self.fail_attempt(place),
-            Poll::Ready(Ok(record)) => {
-                if let Err(refusal) = self.accept_reply(place, record) {
+            Poll::Ready(Ok((record, hello))) => {
+                if let Err(refusal) = self.accept_reply(place, record, &hello) {
                     let addr = self.peers.at(place).addr;
                     self.refuse(refusal, &addr);
                     self.fail_attempt(place);
@@ -158,8 +160,22 @@ impl Driver {
         }
     }
 
-    /// Checks the acceptor's Hello and establishes the stream.
-    fn accept_reply(&mut self, place: usize, mut record: Bytes) -> Result<(), Refusal> {
+    /// The Hello that opens a stream to a peer; `None` if there is no session with it.
+    fn stream_hello(&mut self, place: usize) -> Option<Hello> {
+        if self.config.sealing.is_some() {
+            return self.sealed_hello(place);
+        }
+        let header = Header { kind: Kind::Hello, sequence: 0, ..self.header_to(place) };
+        Some(Hello { record: hello_record(&header, self.session.as_bytes()), sealed: None })
+    }
+
+    /// Checks the acceptor's Hello, which answers this one, and establishes the stream.
+    fn accept_reply(
+        &mut self,
+        place: usize,
+        mut record: Bytes,
+        hello: &Hello,
+    ) -> Result<(), Refusal> {
         let (header, _) = self.decode(&mut record)?;
         if header.sender != self.peers.at(place).node {
             return Err(Refusal::WrongMember);
@@ -167,18 +183,33 @@ impl Driver {
         if header.sequence != 0 {
             return Err(Refusal::OutOfSequence);
         }
-        let session = self.accept_hello(place, &header, &record)?;
+        let lane = match hello.sealed {
+            Some(sealed) => Some((self.sealed_reply(place, (&header, &record), sealed)?, sealed.0)),
+            None => {
+                self.accept_hello(place, &header, &record)?;
+                None
+            }
+        };
+        self.establish(place, lane);
+        Ok(())
+    }
+
+    /// Lets records flow to a peer that has answered this node's Hello.
+    fn establish(&mut self, place: usize, lane: Option<(SendLane, u32)>) {
         let peer = self.peers.at(place);
-        let was = peer.outgoing.notified_state;
-        peer.outgoing.establish(header.session, self.chassis.now, &self.config);
+        let Some((session, tag)) = peer.session else { return };
+        if let Some((lane, tag)) = lane {
+            peer.outgoing.queue.seal_with(lane, tag);
+        }
+        let (node, was) = (peer.node, peer.outgoing.notified_state);
+        peer.outgoing.establish(tag, self.chassis.now, &self.config);
         if was == NotifiedState::Down {
             let incarnation = session.incarnation();
-            self.notices.push(Notice::all(header.sender, PeerState::Up { incarnation }));
+            self.notices.push(Notice::all(node, PeerState::Up { incarnation }));
         }
         // Registers for the peer's close, and flushes.
         self.chassis.again.push(Source::Outgoing(place));
         self.peers.list_flush(place);
-        Ok(())
     }
 
     /// Checks a Hello of a member and notes its session.
@@ -189,6 +220,15 @@ impl Driver {
         body: &[u8],
     ) -> Result<Session, Refusal> {
         let session = Session::announced(header, body)?;
+        self.note_run(place, session)?;
+        Ok(session)
+    }
+
+    /// Notes the session of a run of a peer.
+    ///
+    /// # Errors
+    /// If a newer one is known.
+    pub(super) fn note_run(&mut self, place: usize, session: Session) -> Result<(), Refusal> {
         if self.peers.learn(place, session)? == Learned::Restarted {
             // Messages of the old run must not be delivered any longer, and messages to it do not
             // arrive.
@@ -196,12 +236,12 @@ impl Driver {
             self.peers.make_stranger(place);
             self.close_incoming_of(place);
             if let Phase::Established(link) = &self.peers.at(place).outgoing.phase
-                && link.session != header.session
+                && link.session != session.tag()
             {
                 self.break_outgoing(place);
             }
         }
-        Ok(session)
+        Ok(())
     }
 
     pub(super) fn flush_outgoing(&mut self, place: usize) {
@@ -297,7 +337,7 @@ impl Driver {
 
     /// Makes room among the streams that have not said Hello.
     fn evict_half_open(&mut self) {
-        let half_open = |incoming: &&Incoming| incoming.speaker == Speaker::Unknown;
+        let half_open = |incoming: &&Incoming| incoming.speaker.is_half_open();
         let waiting = self.incoming.iter().flatten().filter(half_open);
         if waiting.clone().count() < self.config.half_open_max {
             return;
@@ -314,7 +354,7 @@ impl Driver {
     /// Handles the timeout of an accepted stream without a Hello.
     pub(super) fn give_up_half_open(&mut self, slot: usize, number: u64) {
         let waits =
-            |incoming: &Incoming| incoming.number == number && incoming.speaker == Speaker::Unknown;
+            |incoming: &Incoming| incoming.number == number && incoming.speaker.is_half_open();
         if self.incoming[slot].as_ref().is_some_and(waits) {
             if self.holds_peers() {
                 // The Hello may be in the socket, not read yet.
@@ -334,10 +374,10 @@ impl Driver {
         if incoming.number != of.number {
             return;
         }
-        let is_cut = match incoming.speaker {
-            Speaker::Peer { peer, .. } => self.peers.at(peer).reach == Reach::Cut,
-            Speaker::Unknown => false,
-        };
+        let is_cut = incoming
+            .speaker
+            .peer()
+            .is_some_and(|(peer, _)| self.peers.at(peer).reach == Reach::Cut);
         if !incoming.has_unfinished() {
             incoming.is_watched = false;
             return;
@@ -407,7 +447,7 @@ impl Driver {
         let Some(mut incoming) = self.incoming.get_mut(slot).and_then(Option::take) else {
             return;
         };
-        if let Speaker::Peer { peer, .. } = incoming.speaker
+        if let Some((peer, _)) = incoming.speaker.peer()
             && self.peers.at(peer).reach == Reach::Cut
         {
             incoming.note_read(0, cause, self.chassis.now);
@@ -425,11 +465,12 @@ impl Driver {
         }
         // The protocol, or a later session of the peer, may have closed it meanwhile.
         let stands = match incoming.speaker {
-            Speaker::Unknown => true,
+            Speaker::Unknown | Speaker::Opening { .. } => true,
             Speaker::Peer { peer, .. } => self.peers.at(peer).incoming == Some(slot),
         };
         match result {
             Ok(Filled::Closed) => {}
+            Ok(Filled::Handshake) => return self.accept_handshake(incoming),
             Ok(_) if stands => {
                 incoming.note_unfinished(self.chassis.now);
                 let is_new = incoming.has_unfinished() && !incoming.is_watched;
@@ -463,6 +504,10 @@ impl Driver {
                 end => return Ok(end),
             }
             cause = ReadCause::Signal;
+            let is_first = self.config.sealing.is_some() && incoming.sequence == 0;
+            if is_first && incoming.first_byte() == Some(TLS_HANDSHAKE) {
+                return Ok(Filled::Handshake);
+            }
             while let Some(record) = incoming.next_record(self.config.record_bytes_max)? {
                 self.take_record(slot, incoming, record)?;
                 if let Speaker::Peer { peer, .. } = incoming.speaker
@@ -483,33 +528,50 @@ impl Driver {
         &mut self,
         slot: usize,
         incoming: &mut Incoming,
-        mut record: Bytes,
+        record: BytesMut,
     ) -> Result<(), Refusal> {
-        let (header, whose) = self.decode(&mut record)?;
-        if header.sequence != incoming.sequence {
-            return Err(Refusal::OutOfSequence);
-        }
+        let (header, whose, record) = self.read_record(incoming, record)?;
         incoming.sequence += 1;
-        match incoming.speaker {
-            Speaker::Unknown => self.greet(slot, incoming, &header, &record),
-            Speaker::Peer { peer, session } => {
-                let node = self.peers.at(peer).node;
-                let fits = header.kind == Kind::Message
-                    && header.sender == node
-                    && header.session == session;
-                if !fits {
-                    return Err(Refusal::Malformed);
-                }
-                self.chassis.traffic.stream_messages_in += 1;
-                let Whose::Service(service) = whose else {
-                    // The stream carries the records of other services as well.
-                    self.chassis.counters.add(Refusal::UnknownService.counter(), 1);
-                    self.tell_not_run(peer, header.service);
-                    return Ok(());
-                };
-                self.take_body(service, node, record)
-            }
+        let Some((peer, session)) = incoming.speaker.peer() else {
+            return self.greet(slot, incoming, &header, &record);
+        };
+        let node = self.peers.at(peer).node;
+        let fits =
+            header.kind == Kind::Message && header.sender == node && header.session == session;
+        if !fits {
+            return Err(Refusal::Malformed);
         }
+        if incoming.speaker.is_half_open() {
+            self.admit_opened(slot, incoming, (peer, session))?;
+        }
+        self.chassis.traffic.stream_messages_in += 1;
+        let Whose::Service(service) = whose else {
+            // The stream carries the records of other services as well.
+            self.chassis.counters.add(Refusal::UnknownService.counter(), 1);
+            self.tell_not_run(peer, header.service);
+            return Ok(());
+        };
+        self.take_body(service, node, record)
+    }
+
+    /// Splits the header off a record, and opens what is sealed.
+    fn read_record(
+        &mut self,
+        incoming: &mut Incoming,
+        mut record: BytesMut,
+    ) -> Result<(Header, Whose, Bytes), Refusal> {
+        let Some(lane) = &mut incoming.lane else {
+            let mut record = record.freeze();
+            let (header, whose) = self.decode(&mut record)?;
+            if header.sequence != incoming.sequence {
+                return Err(Refusal::OutOfSequence);
+            }
+            return Ok((header, whose, record));
+        };
+        let (header, whose) = self.decode(&mut record)?;
+        let body_bytes = session::open(lane, &header, &mut record)?.len();
+        record.truncate(body_bytes);
+        Ok((header, whose, record.freeze()))
     }
 
     /// Takes the dialler's Hello and answers with ours.
@@ -521,6 +583,9 @@ impl Driver {
         body: &[u8],
     ) -> Result<(), Refusal> {
         let place = self.peers.place(header.sender).ok_or(Refusal::UnknownSender)?;
+        if self.config.sealing.is_some() {
+            return self.greet_sealed(place, incoming, header, body);
+        }
         let header = &Header { session: header.session ^ self.own_tag(place), ..*header };
         incoming.speaker = Speaker::Peer { peer: place, session: header.session };
         if self.peers.at(place).reach == Reach::Cut {
@@ -542,7 +607,7 @@ impl Driver {
         // A dialler has one stream: records left in an earlier one are obsolete.
         self.close_incoming_of(place);
         let written = incoming.stream.try_write(&self.hello);
-        if written.is_ok_and(|bytes| bytes == HELLO_BYTES) {
+        if written.is_ok_and(|bytes| bytes == self.hello.len()) {
             self.peers.at(place).incoming = Some(slot);
         }
         Ok(())

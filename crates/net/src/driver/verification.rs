@@ -38,6 +38,9 @@ impl Driver {
 
     /// The header of records to this peer alone.
     pub(super) fn header_to(&mut self, place: usize) -> Header {
+        if let Some(session) = &self.peers.at(place).keys.present {
+            return Header { session: session.tag, ..self.header };
+        }
         let tag = self.peers.at(place).told_tag.map_or(0, |(tag, _)| tag);
         Header { session: self.header.session ^ tag, ..self.header }
     }
@@ -65,8 +68,11 @@ impl Driver {
     }
 
     /// Handles a failed attempt to dial this peer. Its tag may have changed, so this node asks for
-    /// it.
-    pub(super) fn renew_tag_after_failure(&mut self, place: usize) {
+    /// it; of a node that seals the session may be gone.
+    pub(super) fn renew_after_failure(&mut self, place: usize) {
+        if self.config.sealing.is_some() {
+            return self.renew_session(place);
+        }
         let peer = self.peers.at(place);
         let (node, addr) = (peer.node, peer.addr);
         if peer.proof == Proof::Proven {

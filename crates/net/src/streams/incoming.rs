@@ -4,8 +4,9 @@
 use std::io;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use paceline_proto::core::Instant;
+use paceline_seal::ReceiveLane;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -21,6 +22,13 @@ use crate::tally::TallyPart;
 pub(crate) enum Speaker {
     /// No Hello has come yet.
     Unknown,
+    /// This peer has said Hello, and no sealed record has come yet: the Hello may be a repeat.
+    Opening {
+        /// Its place in the peer table.
+        peer: usize,
+        /// The tag that all its records must carry.
+        session: u32,
+    },
     /// This peer, in the session with this tag.
     Peer {
         /// Its place in the peer table.
@@ -28,6 +36,26 @@ pub(crate) enum Speaker {
         /// The tag that all its records must carry.
         session: u32,
     },
+}
+
+impl Speaker {
+    /// The peer that has said Hello: its place, and the tag of its session.
+    pub(crate) fn peer(self) -> Option<(usize, u32)> {
+        match self {
+            Speaker::Unknown => None,
+            Speaker::Opening { peer, session } | Speaker::Peer { peer, session } => {
+                Some((peer, session))
+            }
+        }
+    }
+
+    /// True until the peer has proven who it is.
+    pub(crate) fn is_half_open(self) -> bool {
+        match self {
+            Speaker::Unknown | Speaker::Opening { .. } => true,
+            Speaker::Peer { .. } => false,
+        }
+    }
 }
 
 /// The result of a read.
@@ -39,6 +67,8 @@ pub(crate) enum Filled {
     Blocked,
     /// The peer closed the stream, or it broke.
     Closed,
+    /// The connection is one of TLS: it carries a handshake, and no records.
+    Handshake,
 }
 
 /// An incomplete record: the next one of the stream with this number.
@@ -65,6 +95,8 @@ pub(crate) enum ReadCause {
 pub(crate) struct Incoming {
     pub(crate) stream: TcpStream,
     pub(crate) speaker: Speaker,
+    /// Opens the records of a sealed stream.
+    pub(crate) lane: Option<Box<ReceiveLane>>,
     /// Streams accepted before this one: tells it from others in the same slot.
     pub(crate) number: u64,
     /// Records read so far: the sequence number that the next one must have.
@@ -92,6 +124,7 @@ impl Incoming {
         Incoming {
             stream,
             speaker: Speaker::Unknown,
+            lane: None,
             number,
             sequence: 0,
             is_watched: false,
@@ -186,7 +219,7 @@ impl Incoming {
     pub(crate) fn next_record(
         &mut self,
         record_bytes_max: usize,
-    ) -> Result<Option<Bytes>, Refusal> {
+    ) -> Result<Option<BytesMut>, Refusal> {
         let Some(buffer) = &mut self.buffer else {
             return Ok(None);
         };
@@ -202,9 +235,20 @@ impl Incoming {
         if buffer.bytes.len() < LENGTH_BYTES + length {
             return Ok(None);
         }
-        let mut record = buffer.bytes.split_to(LENGTH_BYTES + length).freeze();
+        let mut record = buffer.bytes.split_to(LENGTH_BYTES + length);
         record.advance(LENGTH_BYTES);
         Ok(Some(record))
+    }
+
+    /// The first byte of what was read and not split off.
+    pub(crate) fn first_byte(&self) -> Option<u8> {
+        self.buffer.as_ref()?.bytes.first().copied()
+    }
+
+    /// The connection, and what was read from it and not split off.
+    pub(crate) fn into_connection(self) -> (TcpStream, Bytes) {
+        let read = self.buffer.map(|buffer| Bytes::copy_from_slice(&buffer.bytes));
+        (self.stream, read.unwrap_or_default())
     }
 
     /// True if part of a record is left, once all whole ones are split off.

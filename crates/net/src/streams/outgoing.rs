@@ -22,8 +22,9 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::share::Share;
 use crate::config::NodeConfig;
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES, SESSION_BYTES, ServiceNumber};
+use crate::session::{OPENING_BYTES, StreamNonce};
 use crate::stats::Traffic;
-use crate::streams::queue::WriteQueue;
+use crate::streams::queue::{Cover, WriteQueue};
 use crate::sys;
 use crate::tally::TallyPart;
 
@@ -36,8 +37,10 @@ const HOPELESS_AFTER: u32 = 20;
 /// Longest wait between attempts.
 const REDIAL_MAX: Duration = Duration::from_secs(1);
 
-/// Length of the Hello that opens a stream.
-pub(crate) const HELLO_BYTES: usize = LENGTH_BYTES + HEADER_BYTES + SESSION_BYTES;
+/// Length of the longest Hello that opens a stream.
+const HELLO_BYTES_MAX: usize = LENGTH_BYTES
+    + HEADER_BYTES
+    + if OPENING_BYTES > SESSION_BYTES { OPENING_BYTES } else { SESSION_BYTES };
 
 type Connect = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
@@ -58,10 +61,19 @@ pub(crate) enum Phase {
     Waiting,
     /// The handshake of TCP.
     Connecting(Connect),
-    /// Connected; our Hello is written, the reply is awaited.
-    Greeting(TcpStream, Vec<u8>),
+    /// Connected; our Hello, this one, is written, and the reply is awaited.
+    Greeting { stream: TcpStream, hello: Hello, reply: Vec<u8> },
     /// The peer has answered: records may be written.
     Established(Established),
+}
+
+/// The Hello that opens a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    /// With its length.
+    pub(crate) record: Bytes,
+    /// Of a sealed stream: its session, and this node's nonce.
+    pub(crate) sealed: Option<(u32, StreamNonce)>,
 }
 
 /// A stream that carries records.
@@ -119,11 +131,11 @@ impl Outgoing {
     }
 
     /// A stream that is not dialled yet.
-    pub(crate) fn new(queued: TallyPart, waker: Waker) -> Outgoing {
+    pub(crate) fn new(cover: Cover, queued: TallyPart, waker: Waker) -> Outgoing {
         Outgoing {
             phase: Phase::Idle,
             notified_state: NotifiedState::Up,
-            queue: WriteQueue::default(),
+            queue: WriteQueue::new(cover),
             held: VecDeque::new(),
             held_bytes: 0,
             queued,
@@ -199,24 +211,26 @@ impl Outgoing {
         self.drop_queued()
     }
 
-    /// Moves the attempt on. Ready with the peer's Hello, an unread record, once it came whole.
-    pub(crate) fn poll_hello(&mut self, hello: &Bytes) -> Poll<io::Result<Bytes>> {
+    /// Moves the attempt on, with this Hello if it connects now. Ready with the peer's Hello, an
+    /// unread record, and this node's, once the peer's came whole: it has the same length.
+    pub(crate) fn poll_hello(&mut self, hello: &Hello) -> Poll<io::Result<(Bytes, Hello)>> {
         let mut cx = Context::from_waker(&self.waker);
         if let Phase::Connecting(connect) = &mut self.phase {
             let stream = ready!(connect.as_mut().poll(&mut cx))?;
-            // A new connection accepts 44 bytes at once, or is not worth keeping.
-            if stream.try_write(hello)? != hello.len() {
+            // A new connection accepts these bytes at once, or is not worth keeping.
+            if stream.try_write(&hello.record)? != hello.record.len() {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.phase = Phase::Greeting(stream, Vec::with_capacity(HELLO_BYTES));
+            let reply = Vec::with_capacity(hello.record.len());
+            self.phase = Phase::Greeting { stream, hello: hello.clone(), reply };
         }
-        let Phase::Greeting(stream, reply) = &mut self.phase else {
+        let Phase::Greeting { stream, hello, reply } = &mut self.phase else {
             return Poll::Pending;
         };
-        while reply.len() < HELLO_BYTES {
+        while reply.len() < hello.record.len() {
             ready!(stream.poll_read_ready(&mut cx))?;
-            let mut piece = [0; HELLO_BYTES];
-            let wanted = HELLO_BYTES - reply.len();
+            let mut piece = [0; HELLO_BYTES_MAX];
+            let wanted = hello.record.len() - reply.len();
             match stream.try_read(&mut piece[..wanted]) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Ok(read) => reply.extend_from_slice(&piece[..read]),
@@ -224,17 +238,18 @@ impl Outgoing {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        let mut hello = Bytes::copy_from_slice(reply);
-        let length = hello.get_u32() as usize;
-        if length != hello.len() {
+        let mut answer = Bytes::copy_from_slice(reply);
+        let length = answer.get_u32() as usize;
+        if length != answer.len() {
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        Poll::Ready(Ok(hello))
+        Poll::Ready(Ok((answer, hello.clone())))
     }
 
     /// Lets records flow: the peer's Hello was accepted.
     pub(crate) fn establish(&mut self, session: u32, now: Instant, config: &NodeConfig) {
-        if let Phase::Greeting(stream, _) = std::mem::replace(&mut self.phase, Phase::Waiting) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Waiting);
+        if let Phase::Greeting { stream, .. } = phase {
             self.notified_state = NotifiedState::Up;
             let share = match config.socket_buffer_bytes {
                 Some(_) => None,
@@ -405,7 +420,7 @@ impl Outgoing {
 
     /// Makes the later close an abort: the peer sees a reset, not an end.
     pub(crate) fn set_abortive(&self) {
-        if let Phase::Greeting(stream, _) | Phase::Established(Established { stream, .. }) =
+        if let Phase::Greeting { stream, .. } | Phase::Established(Established { stream, .. }) =
             &self.phase
         {
             abort_on_close(stream);

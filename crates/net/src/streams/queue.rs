@@ -1,4 +1,7 @@
 //! The write queue of a stream: heads packed together, payloads shared.
+//!
+//! Records wait as they are. On a sealed stream the next ones are copied and sealed when they are
+//! written, since the keys of the stream are not known before it stands.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -6,13 +9,17 @@ use std::io::IoSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use paceline_proto::core::Payload;
 use paceline_proto::host::Encode;
+use paceline_seal::{SendLane, TAG_BYTES};
 
 use crate::record::{HEADER_BYTES, Header, LENGTH_BYTES};
+use crate::session;
 
 /// Payloads below this are copied next to their head: cheaper than a slice of their own.
 const COPY_BELOW_BYTES: usize = 1 << 10;
 /// Heads are packed into pieces of this size.
 const ARENA_BYTES: usize = 16 << 10;
+/// Sealed bytes that wait for a write, but for the rest of a record.
+const SEALED_BYTES: usize = 64 << 10;
 /// Segments for which an empty queue keeps room, so that a burst to a peer does not hold memory for
 /// good.
 const SEGMENTS_KEPT: usize = 256;
@@ -24,15 +31,50 @@ const WRITE_BYTES_MAX: usize = 256 << 10;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Encoded records in order, ready for vectored writes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct WriteQueue {
     segments: VecDeque<Bytes>,
     // Follows the last segment. Its bytes are split off when a payload or a write needs them.
     arena: BytesMut,
     queued_bytes: usize,
+    cover: Cover,
+    // Sealed and not yet written: before the first segment.
+    sealed: BytesMut,
+}
+
+/// Whether the records of a stream are sealed.
+#[derive(Default)]
+pub(crate) enum Cover {
+    /// They are not.
+    #[default]
+    Plain,
+    /// They will be: each takes the bytes of a tag more.
+    Awaited,
+    /// They are, by this lane of the session with this tag.
+    Sealed(Box<SendLane>, u32),
+}
+
+impl Cover {
+    /// By how much it makes a record longer.
+    fn bytes(&self) -> usize {
+        match self {
+            Cover::Plain => 0,
+            Cover::Awaited | Cover::Sealed(..) => TAG_BYTES,
+        }
+    }
 }
 
 impl WriteQueue {
+    /// An empty queue of a stream that is not connected.
+    pub(crate) fn new(cover: Cover) -> WriteQueue {
+        WriteQueue { cover, ..WriteQueue::default() }
+    }
+
+    /// Seals what is written from now on.
+    pub(crate) fn seal_with(&mut self, lane: SendLane, session: u32) {
+        self.cover = Cover::Sealed(Box::new(lane), session);
+    }
+
     /// The length on a stream of the record that carries this message.
     pub(crate) fn record_bytes(message: &dyn Encode) -> usize {
         LENGTH_BYTES + HEADER_BYTES + message.wire_len()
@@ -52,7 +94,7 @@ impl WriteQueue {
         }
         debug_assert_eq!(
             self.queued_bytes - before,
-            LENGTH_BYTES + HEADER_BYTES + body_bytes,
+            LENGTH_BYTES + HEADER_BYTES + body_bytes + self.cover.bytes(),
             "`wire_len` is exact"
         );
     }
@@ -64,8 +106,14 @@ impl WriteQueue {
         slices: &mut [IoSlice<'a>; SLICES_MAX],
         bytes_max: usize,
     ) -> (usize, usize) {
-        self.seal();
+        self.close_arena();
         let bytes_max = bytes_max.min(WRITE_BYTES_MAX);
+        if !matches!(self.cover, Cover::Plain) {
+            self.seal_next();
+            let piece = &self.sealed[..self.sealed.len().min(bytes_max)];
+            slices[0] = IoSlice::new(piece);
+            return (1, piece.len());
+        }
         let (mut count, mut bytes) = (0, 0);
         for (slice, segment) in slices.iter_mut().zip(&self.segments) {
             if bytes >= bytes_max {
@@ -87,6 +135,13 @@ impl WriteQueue {
     /// Drops the first `written` bytes.
     pub(crate) fn advance(&mut self, mut written: usize) {
         self.queued_bytes -= written;
+        if !matches!(self.cover, Cover::Plain) {
+            self.sealed.advance(written);
+            if self.queued_bytes == 0 && self.sealed.capacity() > ARENA_BYTES {
+                self.sealed = BytesMut::new();
+            }
+            return;
+        }
         while written > 0 {
             let first = self.segments.front_mut().expect("written bytes were queued");
             if first.len() > written {
@@ -101,9 +156,13 @@ impl WriteQueue {
         }
     }
 
-    /// Drops everything, and the room that it took.
+    /// Drops everything, and the room that it took: the connection is gone.
     pub(crate) fn clear(&mut self) {
-        *self = WriteQueue::default();
+        let cover = match self.cover {
+            Cover::Plain => Cover::Plain,
+            Cover::Awaited | Cover::Sealed(..) => Cover::Awaited,
+        };
+        *self = WriteQueue::new(cover);
     }
 
     /// Segments for which there is room.
@@ -124,12 +183,12 @@ impl WriteQueue {
 
     fn push_head(&mut self, header: &Header, body_bytes: usize) {
         if self.arena.capacity() - self.arena.len() < 2 * COPY_BELOW_BYTES {
-            self.seal();
+            self.close_arena();
             self.arena.reserve(ARENA_BYTES);
         }
         self.arena.put_u32((HEADER_BYTES + body_bytes) as u32);
         self.arena.put_slice(&header.encode());
-        self.queued_bytes += LENGTH_BYTES + HEADER_BYTES;
+        self.queued_bytes += LENGTH_BYTES + HEADER_BYTES + self.cover.bytes();
     }
 
     fn push_payload(&mut self, payload: &Payload) {
@@ -138,7 +197,7 @@ impl WriteQueue {
             payload.for_each_chunk(|chunk| self.arena.extend_from_slice(chunk));
             return;
         }
-        self.seal();
+        self.close_arena();
         match payload {
             Payload::Bytes(bytes) => self.segments.push_back(bytes.clone()),
             Payload::Zeros(len) => {
@@ -152,9 +211,41 @@ impl WriteQueue {
         }
     }
 
-    fn seal(&mut self) {
+    fn close_arena(&mut self) {
         if !self.arena.is_empty() {
             self.segments.push_back(self.arena.split().freeze());
+        }
+    }
+
+    /// Seals the next records, if no sealed bytes are left and the lane is there.
+    fn seal_next(&mut self) {
+        let Cover::Sealed(lane, tag) = &mut self.cover else { return };
+        if !self.sealed.is_empty() {
+            return;
+        }
+        self.sealed.clear();
+        while self.sealed.len() < SEALED_BYTES
+            && let Some(head) = self.segments.front()
+        {
+            // A record begins with a segment or within one, and its head is in one piece.
+            let length = head.first_chunk().expect("a length is in one piece");
+            let mut left = LENGTH_BYTES + u32::from_be_bytes(*length) as usize;
+            let from = self.sealed.len();
+            self.sealed.reserve(left + TAG_BYTES);
+            while left > 0 {
+                let segment = self.segments.front_mut().expect("the record is whole");
+                let piece = segment.split_to(segment.len().min(left));
+                left -= piece.len();
+                self.sealed.extend_from_slice(&piece);
+                if segment.is_empty() {
+                    self.segments.pop_front();
+                }
+            }
+            self.sealed.put_bytes(0, TAG_BYTES);
+            let (length, record) = self.sealed[from..].split_at_mut(LENGTH_BYTES);
+            length.copy_from_slice(&(record.len() as u32).to_be_bytes());
+            Header::write_session_tag(record, *tag);
+            session::seal(lane, record);
         }
     }
 }
@@ -183,6 +274,7 @@ mod tests {
 
     const HEADER: Header = Header {
         kind: Kind::Message,
+        epoch: 0,
         service: ServiceNumber(5),
         cluster: ClusterTag(1),
         sender: NodeId(2),

@@ -28,6 +28,7 @@ async fn dialled_by_a_node() -> (Running, TcpStream) {
         let session = Session::new(1, 1);
         let header = Header {
             kind: Kind::Hello,
+            epoch: 0,
             service: ServiceNumber::NODE,
             cluster: ClusterTag::of("test"),
             sender: NodeId(1),

@@ -161,7 +161,7 @@ async fn a_peer_cannot_make_a_node_say_more_than_it_sends() {
     let record = |kind, service, body: &[u8]| {
         let cluster = ClusterTag::of("test");
         let (sender, session) = (NodeId(1), session.tag());
-        let header = Header { kind, service, cluster, sender, session, sequence: 0 };
+        let header = Header { kind, epoch: 0, service, cluster, sender, session, sequence: 0 };
         [&header.encode()[..], body].concat()
     };
     let to = endpoint.local_addr();

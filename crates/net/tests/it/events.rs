@@ -58,6 +58,7 @@ async fn an_application_that_does_not_receive_holds_its_peers_back_and_loses_not
     let session = Session::new(1000, 1);
     let header = |kind, sequence| Header {
         kind,
+        epoch: 0,
         service: kind.number(ServiceNumber::default()),
         cluster: ClusterTag::of("test"),
         sender: NodeId(2),

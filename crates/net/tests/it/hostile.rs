@@ -27,6 +27,7 @@ fn session() -> Session {
 fn header(kind: Kind, sequence: u64) -> Header {
     Header {
         kind,
+        epoch: 0,
         service: kind.number(ServiceNumber::default()),
         cluster: ClusterTag::of("test"),
         sender: NodeId(1),

@@ -16,5 +16,6 @@ mod multicast;
 mod native;
 mod open;
 mod running;
+mod sealed;
 mod support;
 mod verification;

@@ -236,7 +236,7 @@ impl Played {
     fn record(&self, kind: Kind, sender: u32, body: &[u8]) -> Vec<u8> {
         let (cluster, session) = (self.cluster, self.session.tag());
         let (service, sender) = (kind.number(ServiceNumber::default()), NodeId::from(sender));
-        let header = Header { kind, service, cluster, sender, session, sequence: 0 };
+        let header = Header { kind, epoch: 0, service, cluster, sender, session, sequence: 0 };
         [&header.encode()[..], body].concat()
     }
 

@@ -1,6 +1,7 @@
 //! A protocol that does what the test says and reports what it sees, and clusters of it.
 
 pub mod oracle;
+pub mod relay;
 pub mod stranger;
 
 use std::sync::Arc;

@@ -40,6 +40,7 @@ impl Stranger {
     fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let header = Header {
             kind,
+            epoch: 0,
             service: kind.number(ServiceNumber::default()),
             cluster: ClusterTag::of("test"),
             sender: NodeId(self.id),
@@ -47,6 +48,11 @@ impl Stranger {
             sequence,
         };
         [&header.encode()[..], body].concat()
+    }
+
+    /// Its Hello as a record.
+    pub fn hello_record(&self) -> Vec<u8> {
+        self.record(Kind::Hello, 0, 0, self.session.as_bytes())
     }
 
     pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
@@ -170,6 +176,7 @@ impl Stranger {
         let tag = {
             let header = Header {
                 kind,
+                epoch: 0,
                 service: kind.number(ServiceNumber::default()),
                 cluster: ClusterTag::of("test"),
                 sender: NodeId(0),

@@ -77,6 +77,7 @@ impl Stranger {
         };
         let header = Header {
             kind,
+            epoch: 0,
             service: kind.number(self.service),
             cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(id),
@@ -154,6 +155,7 @@ impl Stranger {
         let tag = self.tags.lock().unwrap().get(&to).copied().unwrap_or_default();
         let header = Header {
             kind: Kind::Hello,
+            epoch: 0,
             service: ServiceNumber::NODE,
             cluster: ClusterTag::of(CLUSTER),
             sender: NodeId(self.id),
