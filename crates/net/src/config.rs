@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use paceline_proto::core::NodeId;
 use paceline_proto::detector;
-use paceline_seal::identity::Identity;
+use paceline_seal::identity::{ClusterKey, Identity};
 use paceline_seal::{HandshakeError, TAG_BYTES};
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -328,9 +328,30 @@ impl NodeConfig {
     ///
     /// # Errors
     /// If this processor cannot run the handshake or the cipher of the cluster.
-    pub fn with_identity(mut self, identity: &Identity) -> Result<Self, HandshakeError> {
+    pub fn with_identity(self, identity: &Identity) -> Result<Self, HandshakeError> {
+        self.with_sealing(identity, None)
+    }
+
+    /// Like [`NodeConfig::with_identity`], for a host that certified itself with this cluster key:
+    /// it does so again when half of the time of its certificate is over.
+    ///
+    /// # Errors
+    /// If this processor cannot run the handshake or the cipher of the cluster.
+    pub fn with_cluster_key(
+        self,
+        identity: &Identity,
+        cluster: ClusterKey,
+    ) -> Result<Self, HandshakeError> {
+        self.with_sealing(identity, Some(cluster))
+    }
+
+    fn with_sealing(
+        mut self,
+        identity: &Identity,
+        cluster: Option<ClusterKey>,
+    ) -> Result<Self, HandshakeError> {
         self.node = NodeId(identity.id().get());
-        self.sealing = Some(Sealing::new(identity)?);
+        self.sealing = Some(Sealing::new(identity, cluster)?);
         self.common.exposure = Exposure::Sealed;
         self.is_open = true;
         Ok(self)

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use paceline_proto::core::NodeId;
-use paceline_seal::identity::Identity;
+use paceline_seal::identity::{ClusterKey, HostKey, Identity, SELF_CERTIFIED_FOR, UnixTime};
 use paceline_seal::{Agreed, Credentials, Handshake, HandshakeError, Suite};
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -27,19 +27,53 @@ const READ_BYTES: usize = 4096;
 /// How a node seals: its identity, ready for handshakes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealing {
-    pub(crate) credentials: Credentials,
+    credentials: Credentials,
     pub(crate) suite: Suite,
+    // Of a host that certifies itself: the cluster key, and when its certificate is due.
+    renewal: Option<(ClusterKey, UnixTime)>,
+    key: HostKey,
 }
 
 impl Sealing {
-    /// With this identity.
+    /// With this identity. If there is a cluster key the host certifies itself again with it.
     ///
     /// # Errors
     /// If this processor cannot run the handshake or the suite of the cluster.
-    pub(crate) fn new(identity: &Identity) -> Result<Sealing, HandshakeError> {
+    pub(crate) fn new(
+        identity: &Identity,
+        cluster: Option<ClusterKey>,
+    ) -> Result<Sealing, HandshakeError> {
         let credentials = Credentials::new(identity)?;
-        Ok(Sealing { credentials, suite: identity.suite() })
+        let renewal = cluster.map(|cluster| (cluster, half_time(identity)));
+        let key = identity.key().clone();
+        Ok(Sealing { credentials, suite: identity.suite(), renewal, key })
     }
+
+    /// The credentials for a handshake at this time. A certificate of the host's own is made again
+    /// when half of its time is over.
+    pub(crate) fn credentials(&mut self, now: UnixTime) -> &Credentials {
+        if let Some((cluster, due)) = &mut self.renewal
+            && now >= *due
+        {
+            let renewed = Identity::self_certified(cluster, self.key.clone(), now);
+            let made = renewed.map_err(|error| error.to_string()).and_then(|identity| {
+                *due = half_time(&identity);
+                Credentials::new(&identity).map_err(|error| error.to_string())
+            });
+            match made {
+                Ok(credentials) => self.credentials = credentials,
+                // The clock is wrong; it is tried again with the next handshake.
+                Err(error) => tracing::warn!(%error, "cannot renew the certificate of this host"),
+            }
+        }
+        &self.credentials
+    }
+}
+
+/// When half of the time is over that a host certifies for itself.
+fn half_time(identity: &Identity) -> UnixTime {
+    let until = Duration::from_secs(identity.not_after().as_secs());
+    UnixTime::since_unix_epoch(until.saturating_sub(SELF_CERTIFIED_FOR / 2))
 }
 
 /// What a side says of itself under TLS.
@@ -199,5 +233,39 @@ async fn read_some(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             read => return read,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_seal::Secret;
+
+    use super::*;
+
+    #[test]
+    fn a_host_certifies_itself_again_when_half_of_the_time_is_over() {
+        let cluster = ClusterKey::generate(Secret::new([1; 32]), Suite::ChaCha20Poly1305);
+        let key = HostKey::generate(&Secret::new([2; 32]));
+        let now = UnixTime::now();
+        let later =
+            |time: Duration| UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs()) + time);
+        let identity = Identity::self_certified(&cluster, key, now).unwrap();
+        let mut sealing = Sealing::new(&identity, Some(cluster)).unwrap();
+        let due = |sealing: &Sealing| sealing.renewal.as_ref().unwrap().1;
+        let first = due(&sealing);
+        sealing.credentials(later(SELF_CERTIFIED_FOR / 2 - Duration::from_secs(1)));
+        assert_eq!(due(&sealing), first);
+        sealing.credentials(later(SELF_CERTIFIED_FOR / 2));
+        assert_eq!(due(&sealing), later(SELF_CERTIFIED_FOR));
+    }
+
+    #[test]
+    fn a_greeting_reads_back_and_may_have_more_bytes() {
+        let greeting = Greeting { session: Session::new(1, 2), cluster: ClusterTag(3), port: 4 };
+        let mut bytes = greeting.encode();
+        assert_eq!(Greeting::decode(&bytes), Ok(greeting));
+        bytes.push(9);
+        assert_eq!(Greeting::decode(&bytes), Ok(greeting));
+        assert_eq!(Greeting::decode(&bytes[..21]), Err(Refusal::Malformed));
     }
 }

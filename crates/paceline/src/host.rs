@@ -8,9 +8,12 @@ use paceline_net::{
 };
 use paceline_proto::core::{ConfigError, NodeId};
 use paceline_proto::detector;
+use paceline_seal::identity::{ClusterKey, HostKey, Identity, IdentityError, UnixTime};
+use paceline_seal::{HandshakeError, KEY_BYTES, Secret};
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 use crate::builder::ServiceBuilder;
 use crate::dht::DhtBuilder;
@@ -38,9 +41,18 @@ pub enum HostError {
     /// A knob of the failure detector is out of range.
     #[error(transparent)]
     Detector(#[from] ConfigError),
-    /// The operating system gives no random bytes for an id.
+    /// The operating system gives no random bytes for an id or a key.
     #[error("cannot get random bytes from the operating system: {0}")]
     Random(SysError),
+    /// The host cannot certify itself.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// This processor cannot run the handshake or the cipher of the cluster.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// A host with a key has the id that follows from it.
+    #[error("a host with a key has the id that follows from it: leave out `id`")]
+    IdOfKey,
     /// Others could not reach the address.
     #[error("{address} is the listening address, which others cannot reach: set `advertise`")]
     Unreachable {
@@ -75,6 +87,9 @@ pub struct HostBuilder {
     link_rate: Option<u64>,
     ip_multicast: Multicast,
     exposure: Exposure,
+    cluster_key: Option<ClusterKey>,
+    host_key: Option<HostKey>,
+    identity: Option<Identity>,
     detector: detector::Config,
     resolver: Resolver,
     peers: Vec<String>,
@@ -110,7 +125,8 @@ impl HostBuilder {
     }
 
     /// Makes the id a hash of the address at which others reach the host, so that it stays the same
-    /// across restarts. It is drawn at random if the port of that address is 0.
+    /// across restarts. It is drawn at random if the port of that address is 0, and follows from
+    /// the key of a host that has one.
     pub fn id_of_address(mut self) -> HostBuilder {
         self.id = Id::OfAddress;
         self
@@ -185,8 +201,31 @@ impl HostBuilder {
         self
     }
 
+    /// Seals what the host sends, and takes only what hosts of the same cluster key have sealed. The
+    /// host certifies its own key ([`host_key`](HostBuilder::host_key)) with the cluster key, and
+    /// again each half day. It may listen beyond loopback. Default: nothing is sealed.
+    pub fn cluster_key(mut self, key: ClusterKey) -> HostBuilder {
+        self.cluster_key = Some(key);
+        self
+    }
+
+    /// The key of the host, from which its id follows; only for a host with a
+    /// [`cluster_key`](HostBuilder::cluster_key). Default: drawn at random, so that the host has
+    /// another id at each start.
+    pub fn host_key(mut self, key: HostKey) -> HostBuilder {
+        self.host_key = Some(key);
+        self
+    }
+
+    /// Like [`cluster_key`](HostBuilder::cluster_key), for a host that a CA has certified: no key
+    /// of the cluster is on its machine.
+    pub fn identity(mut self, identity: Identity) -> HostBuilder {
+        self.identity = Some(identity);
+        self
+    }
+
     /// Allows addresses beyond loopback although nothing is encrypted or authenticated: any host
-    /// that reaches the port can read and forge messages.
+    /// that reaches the port can read and forge messages. Without effect on a host that seals.
     pub fn insecure_plaintext(mut self) -> HostBuilder {
         self.exposure = Exposure::InsecurePlaintext;
         self
@@ -196,17 +235,30 @@ impl HostBuilder {
     ///
     /// # Errors
     /// If the address cannot be bound, others could not reach it, a peer has none of the forms, a
-    /// knob of the failure detector is out of range, or there is no tokio runtime.
+    /// knob of the failure detector is out of range, the host cannot certify itself, or there is no
+    /// tokio runtime.
     pub async fn start(self) -> Result<Host, HostError> {
         let peers = peers::parse(&self.peers).map_err(PeerError::from)?;
         let reached_at = self.advertise.unwrap_or(self.bind);
-        let id = match self.id {
-            Id::Given(id) => id,
-            Id::OfAddress if reached_at.port() != 0 => {
+        let identity = match (&self.cluster_key, self.identity) {
+            (Some(cluster), _) => {
+                let key = match self.host_key {
+                    Some(key) => key,
+                    None => random_key()?,
+                };
+                Some(Identity::self_certified(cluster, key, UnixTime::now())?)
+            }
+            (None, identity) => identity,
+        };
+        let id = match (self.id, &identity) {
+            (Id::Given(_), Some(_)) => return Err(HostError::IdOfKey),
+            (Id::OfAddress | Id::Random, Some(identity)) => NodeId(identity.id().get()),
+            (Id::Given(id), None) => id,
+            (Id::OfAddress, None) if reached_at.port() != 0 => {
                 let hash = blake3::hash(reached_at.to_string().as_bytes());
                 short_id(u64::from_be_bytes(*hash.as_bytes().first_chunk().expect("32 bytes")))
             }
-            Id::OfAddress | Id::Random => {
+            (Id::OfAddress | Id::Random, None) => {
                 short_id(SysRng.try_next_u64().map_err(HostError::Random)?)
             }
         };
@@ -216,6 +268,12 @@ impl HostBuilder {
             .with_socket_buffer_bytes(self.socket_buffer_bytes)
             .with_multicast(self.ip_multicast)
             .with_open_membership();
+        if let Some(identity) = &identity {
+            config = match self.cluster_key {
+                Some(cluster) => config.with_cluster_key(identity, cluster)?,
+                None => config.with_identity(identity)?,
+            };
+        }
         if let Some(bytes) = self.datagram_bytes_max {
             config = config.with_datagram_bytes_max(bytes);
         }
@@ -248,6 +306,12 @@ impl HostBuilder {
         };
         Ok(Host { shared: Arc::new(shared) })
     }
+}
+
+fn random_key() -> Result<HostKey, HostError> {
+    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+    SysRng.try_fill_bytes(bytes.as_mut_slice()).map_err(HostError::Random)?;
+    Ok(HostKey::generate(&Secret::new(*bytes)))
 }
 
 fn short_id(bits: u64) -> NodeId {
@@ -294,6 +358,9 @@ impl Host {
             link_rate: None,
             ip_multicast: Multicast::default(),
             exposure: Exposure::default(),
+            cluster_key: None,
+            host_key: None,
+            identity: None,
             detector: detector::Config::new(),
             resolver: Resolver::default(),
             peers: Vec::new(),

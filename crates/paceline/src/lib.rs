@@ -152,6 +152,9 @@ pub use paceline_proto::group::{
     Config as ViewsConfig, Quorum, Refusal, RequestFailure, SendFailure,
 };
 
+/// Keys and certificates of hosts, and their files.
+pub use paceline_seal::identity;
+
 /// Locks a state that a panic of another thread leaves intact.
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)

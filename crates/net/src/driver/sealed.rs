@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use paceline_proto::core::NodeId;
+use paceline_seal::identity::UnixTime;
 use paceline_seal::{Agreed, STREAM_NONCE_BYTES, SendLane, TAG_BYTES};
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -84,7 +85,6 @@ impl Driver {
 
     /// Dials a peer at this address for a handshake, unless that is under way.
     fn begin_handshake(&mut self, place: usize, at: SocketAddr) {
-        let Some(sealing) = &self.config.sealing else { return };
         let peer = self.peers.at(place);
         // Others who claim its id must not keep it from being dialled where it is known to be.
         let is_proven = peer.proof == Proof::Proven && peer.addr == at;
@@ -96,7 +96,8 @@ impl Driver {
             return;
         }
         let greeting = self.greeting().encode();
-        match sealing.credentials.dial(&greeting) {
+        let Some(sealing) = &mut self.config.sealing else { return };
+        match sealing.credentials(UnixTime::now()).dial(&greeting) {
             Ok(handshake) => {
                 let peer = self.peers.at(place);
                 peer.keys.dialled.push(at);
@@ -116,11 +117,12 @@ impl Driver {
 
     /// Answers a handshake on an accepted connection.
     pub(super) fn accept_handshake(&mut self, incoming: Incoming) {
-        let Some(sealing) = &self.config.sealing else { return };
         if self.handshakes.accepted >= self.config.half_open_max {
             return self.chassis.counters.add(counters::HANDSHAKE_EVICTED, 1);
         }
-        match sealing.credentials.accept(&self.greeting().encode()) {
+        let greeting = self.greeting().encode();
+        let Some(sealing) = &mut self.config.sealing else { return };
+        match sealing.credentials(UnixTime::now()).accept(&greeting) {
             Ok(handshake) => {
                 let (stream, read) = incoming.into_connection();
                 self.handshakes.accept(stream, handshake, read);

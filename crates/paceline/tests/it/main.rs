@@ -10,6 +10,7 @@ mod memory;
 mod multicast;
 mod requests;
 mod rogue;
+mod sealed;
 mod services;
 mod status;
 mod strangers;

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use paceline::identity::{ClusterKey, HostKey};
 use paceline::{Event, Events, Group, Host, JoinError, NodeId, View, dht, multicast};
+use paceline_seal::{Secret, Suite};
 
 use crate::support::ring;
 
@@ -15,6 +17,18 @@ async fn hosts() -> Vec<Host> {
     let mut hosts = Vec::new();
     for id in 1..=4 {
         hosts.push(Host::builder("test").id(NodeId(id)).start().await.unwrap());
+    }
+    hosts
+}
+
+/// The same, with a key of their cluster.
+async fn sealed_hosts() -> Vec<Host> {
+    let mut hosts = Vec::new();
+    for id in 1..=4 {
+        let cluster = ClusterKey::generate(Secret::new([7; 32]), Suite::fastest());
+        let key = HostKey::generate(&Secret::new([id; 32]));
+        let host = Host::builder("test").cluster_key(cluster).host_key(key);
+        hosts.push(host.start().await.unwrap());
     }
     hosts
 }
@@ -90,7 +104,23 @@ async fn packets_of_each(members: &mut [(multicast::Multicast, multicast::Events
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_of_each_kind_share_the_ports_of_four_hosts_and_survive_one() {
-    let mut hosts = hosts().await;
+    share_and_survive(hosts().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_of_each_kind_run_on_hosts_that_seal() {
+    let hosts = sealed_hosts().await;
+    let watched = hosts.clone();
+    share_and_survive(hosts).await;
+    for host in &watched[..3] {
+        let counters = host.stats().counters;
+        // One session with each other host, or two if both dialled at once.
+        assert!((3..=6).contains(&counters.count("handshake_made")), "{:?}", counters.sorted());
+        assert_eq!(counters.count("record_forged"), 0);
+    }
+}
+
+async fn share_and_survive(mut hosts: Vec<Host>) {
     let mut orders = group(&hosts, "orders").await;
     let mut audit = group(&hosts, "audit").await;
     let (stock, prices) = (table(&hosts, "stock").await, table(&hosts, "prices").await);
