@@ -14,7 +14,7 @@ use crate::datagrams::multicast::Multicast;
 use crate::datagrams::trains::TRAIN_LENGTH_MAX;
 use crate::error::StartError;
 use crate::handshakes::Sealing;
-use crate::record::{GROUP_BYTES, HEADER_BYTES, ServiceNumber};
+use crate::record::{ClusterTag, GROUP_BYTES, HEADER_BYTES, ServiceNumber};
 
 /// Bytes of a datagram of a node before a message in it that goes to a group.
 pub const DATAGRAM_HEAD_BYTES: usize = HEADER_BYTES + GROUP_BYTES;
@@ -355,6 +355,14 @@ impl NodeConfig {
         self.common.exposure = Exposure::Sealed;
         self.is_open = true;
         Ok(self)
+    }
+
+    /// What the headers of its records say of its cluster.
+    pub(crate) fn cluster_tag(&self) -> ClusterTag {
+        match &self.sealing {
+            Some(sealing) => ClusterTag::of_sealed(&self.cluster, &sealing.authority),
+            None => ClusterTag::of(&self.cluster),
+        }
     }
 
     /// The longest message, bytes, that a datagram carries, also to a group.

@@ -28,8 +28,18 @@ pub enum BindError {
         /// The address asked for.
         addr: SocketAddr,
     },
-    /// Traffic would leave the machine unprotected.
-    #[error("refusing to listen on {addr} without a key: pass `--insecure-plaintext` to allow it")]
+    /// The node has no identity, and its traffic would leave the machine unprotected.
+    #[error(
+        "refusing to listen on {addr} without a key: run `paceline key new`, copy cluster.key to \
+         each machine and pass `--key cluster.key`; or pass `--insecure-plaintext`, and any host \
+         that reaches the port can read and forge messages"
+    )]
+    Unsealed {
+        /// The address asked for.
+        addr: SocketAddr,
+    },
+    /// Named data, which is not encrypted, would leave the machine.
+    #[error("refusing to exchange named data on {addr} unencrypted: pass `--insecure-plaintext`")]
     Plaintext {
         /// The address asked for.
         addr: SocketAddr,

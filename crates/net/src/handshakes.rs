@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
 use paceline_proto::core::NodeId;
-use paceline_seal::identity::{ClusterKey, HostKey, Identity, SELF_CERTIFIED_FOR, UnixTime};
+use paceline_seal::identity::{
+    ClusterKey, HostKey, Identity, PUBLIC_KEY_BYTES, SELF_CERTIFIED_FOR, UnixTime,
+};
 use paceline_seal::{Agreed, Credentials, Handshake, HandshakeError, Suite};
 use thiserror::Error;
 use tokio::net::TcpStream;
@@ -29,6 +31,8 @@ const READ_BYTES: usize = 4096;
 pub(crate) struct Sealing {
     credentials: Credentials,
     pub(crate) suite: Suite,
+    /// The public key of the authority that certifies the hosts of the cluster.
+    pub(crate) authority: [u8; PUBLIC_KEY_BYTES],
     // Of a host that certifies itself: the cluster key, and when its certificate is due.
     renewal: Option<(ClusterKey, UnixTime)>,
     key: HostKey,
@@ -46,7 +50,8 @@ impl Sealing {
         let credentials = Credentials::new(identity)?;
         let renewal = cluster.map(|cluster| (cluster, half_time(identity)));
         let key = identity.key().clone();
-        Ok(Sealing { credentials, suite: identity.suite(), renewal, key })
+        let authority = *identity.authority().public_key();
+        Ok(Sealing { credentials, suite: identity.suite(), authority, renewal, key })
     }
 
     /// The credentials for a handshake at this time. A certificate of the host's own is made again

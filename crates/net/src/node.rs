@@ -53,7 +53,7 @@ impl Bound {
     /// plaintext beyond it, or the configuration requires multicast and the interface has none.
     pub fn bind(addr: SocketAddr, config: NodeConfig) -> Result<Bound, BindError> {
         if !config.common.allows(addr.ip()) {
-            return Err(BindError::Plaintext { addr });
+            return Err(BindError::Unsealed { addr });
         }
         let mut attempts = if addr.port() == 0 { PORT_ATTEMPTS } else { 1 };
         loop {
@@ -130,7 +130,7 @@ impl Bound {
         let session = Session::start().map_err(StartError::Random)?;
         let mut key = [0; 32];
         SysRng.try_fill_bytes(&mut key).map_err(StartError::Random)?;
-        let cluster = ClusterTag::of(&self.config.cluster);
+        let cluster = self.config.cluster_tag();
         let multicast = Arc::new(self.multicast.describe((cluster, self.config.service)));
         let kept = Arc::new(());
         let socket = (&self.udp, self.local_addr);

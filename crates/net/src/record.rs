@@ -111,7 +111,8 @@ impl Kind {
     }
 }
 
-/// The first four bytes of the hash of a cluster's name: keeps clusters apart that share a network.
+/// The first four bytes of the hash of a cluster's name, behind the public key of its authority if
+/// it has one: keeps clusters apart that share a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterTag(pub u32);
 
@@ -119,6 +120,11 @@ impl ClusterTag {
     /// The tag of the cluster called `name`.
     pub fn of(name: &str) -> ClusterTag {
         ClusterTag(hash_prefix(name.as_bytes()))
+    }
+
+    /// The tag of the cluster called `name` whose hosts this key certifies.
+    pub fn of_sealed(name: &str, authority: &[u8; 32]) -> ClusterTag {
+        ClusterTag(hash_prefix(&[&authority[..], name.as_bytes()].concat()))
     }
 }
 

@@ -47,7 +47,7 @@ use crate::datagrams::multicast::{MulticastSocket, Way};
 use crate::emulate::{EmulateChange, ReceiveLoss};
 use crate::handshakes::Handshakes;
 use crate::nonces::{Nonce, Nonces};
-use crate::record::{ClusterTag, Header, Kind, Refusal, ServiceNumber, Session};
+use crate::record::{Header, Kind, Refusal, ServiceNumber, Session};
 use crate::roster::Roster;
 use crate::stats::{Held, WarnLimit};
 use crate::streams::incoming::{Incoming, ReadCause, Unfinished};
@@ -229,7 +229,7 @@ impl Driver {
             kind: Kind::Message,
             epoch: 0,
             service: ServiceNumber::NODE,
-            cluster: ClusterTag::of(&config.cluster),
+            cluster: config.cluster_tag(),
             sender: config.node,
             session: session.tag(),
             sequence: 0,

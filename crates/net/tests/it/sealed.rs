@@ -6,10 +6,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use paceline_net::record::{HEADER_BYTES, Kind};
+use paceline_net::record::{ClusterTag, HEADER_BYTES, Kind};
 use paceline_net::{NodeConfig, Roster};
 use paceline_proto::core::{Lane, NodeId, Payload, PeerState};
-use paceline_seal::identity::{ClusterKey, HostKey, Identity, UnixTime};
+use paceline_seal::identity::{ClusterKey, Grant, HostKey, Identity, Role, UnixTime};
 use paceline_seal::{Secret, Suite};
 use support::relay::Relay;
 use support::stranger::{MESSAGE, Stranger};
@@ -22,6 +22,20 @@ fn cluster(byte: u8, suite: Suite) -> ClusterKey {
 fn identity(cluster: &ClusterKey, host: u8) -> Identity {
     let key = HostKey::generate(&Secret::new([host; 32]));
     Identity::self_certified(cluster, key, UnixTime::now()).expect("a certificate")
+}
+
+/// A host with a certificate that ended an hour ago.
+fn over(cluster: &ClusterKey, host: u8) -> Identity {
+    let key = HostKey::generate(&Secret::new([host; 32]));
+    let ago = |seconds| {
+        let now = Duration::from_secs(UnixTime::now().as_secs());
+        UnixTime::since_unix_epoch(now - Duration::from_secs(seconds))
+    };
+    let label = "late".parse().expect("a label");
+    let (not_before, not_after) = (ago(7200), ago(3600));
+    let grant = Grant { role: Role::Member, label, not_before, not_after };
+    let certificate = cluster.ca().sign(&key.public(), &grant).expect("a certificate");
+    Identity::signed(key, certificate, cluster.ca().authority(), not_before).expect("valid then")
 }
 
 fn sealed(identity: &Identity) -> NodeConfig {
@@ -112,19 +126,32 @@ async fn hosts_that_look_for_each_other_at_once_end_with_one_session() {
 async fn a_node_without_a_key_or_with_another_clusters_is_not_let_in() {
     let mut node = run(&identity(&here(), 2));
     let addr = node.node.local_addr();
-    // The key of another cluster: each refuses the certificate of the other.
+    // The key of another cluster: even its Hello is refused.
     let other = run(&identity(&cluster(9, Suite::fastest()), 3));
     other.node.seek(vec![addr]).unwrap();
-    other.counted("handshake_failed", 1).await;
+    node.counted("record_foreign_cluster", 3).await;
+    assert_eq!(other.count("handshake_made") + other.count("handshake_failed"), 0);
+    // A certificate that is over: the node refuses it, and says so.
+    let late = run(&over(&here(), 5));
+    late.node.seek(vec![addr]).unwrap();
+    late.counted("handshake_failed", 1).await;
     node.counted("handshake_failed", 1).await;
-    // No key: what it says under its own session is not opened.
+    // No key, but the tag of the cluster, which anyone on the path sees: what it says under its own
+    // session is not opened.
     let stranger = Stranger::new(9, 1000);
-    stranger.hello(addr);
-    stranger.say(addr, Kind::Message, &MESSAGE);
+    let tag = ClusterTag::of_sealed("test", here().ca().authority().public_key());
+    let record = |kind, body: &[u8]| {
+        let mut record = stranger.record(kind, 0, 0, body);
+        record[8..12].copy_from_slice(&tag.0.to_be_bytes());
+        record
+    };
+    let hello = record(Kind::Hello, stranger.session.as_bytes());
+    for record in [&hello, &record(Kind::Message, &MESSAGE)] {
+        stranger.socket.send_to(record, addr).unwrap();
+    }
     node.counted("record_unknown_session", 1).await;
     let mut stream = TcpStream::connect(addr).unwrap();
-    let hello = [&(48u32).to_be_bytes()[..], &stranger.hello_record()].concat();
-    stream.write_all(&hello).unwrap();
+    stream.write_all(&[&(48u32).to_be_bytes()[..], &hello].concat()).unwrap();
     assert_eq!(stream.read(&mut [0; 100]).unwrap(), 0, "closed without an answer");
     // Its members go on.
     let member = run(&identity(&here(), 4));

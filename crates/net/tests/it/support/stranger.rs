@@ -37,7 +37,7 @@ impl Stranger {
         Stranger { socket, id, session, tag: Cell::default() }
     }
 
-    fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
+    pub fn record(&self, kind: Kind, tag: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let header = Header {
             kind,
             epoch: 0,
@@ -48,11 +48,6 @@ impl Stranger {
             sequence,
         };
         [&header.encode()[..], body].concat()
-    }
-
-    /// Its Hello as a record.
-    pub fn hello_record(&self) -> Vec<u8> {
-        self.record(Kind::Hello, 0, 0, self.session.as_bytes())
     }
 
     pub fn say(&self, to: SocketAddr, kind: Kind, body: &[u8]) {
