@@ -137,7 +137,7 @@ pub enum FileError {
         wanted: KeyDocumentKind,
     },
     /// There is such a file, which could be the only copy of a key.
-    #[error("{}: it exists, and is not overwritten; move it away, or choose another name with -o",
+    #[error("{}: it exists, and is not overwritten; move it away, or give another name",
         path.display())]
     Exists {
         /// The file.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use proptest::prelude::*;
 use rcgen::{PublicKeyData, SerialNumber, SignatureAlgorithm};
 
 use super::x509::seconds;
@@ -416,5 +417,35 @@ fn debug_shows_no_secret() {
     let text = format!("{identity:?} {:?}", KeyDocument::ClusterKey(cluster));
     for shown in ["171, 171", "abab", "ABAB"] {
         assert!(!text.contains(shown), "{text}");
+    }
+}
+
+proptest! {
+    /// Valid files with some bytes replaced, somewhere.
+    #[test]
+    fn no_bytes_make_a_reader_panic(
+        at in 0_usize..600,
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let ca = cluster(1).ca();
+        let (certificate, mut authority) = certified(9);
+        let list = ca.revoke(None, host(9).id(), now()).unwrap();
+        let spliced = |valid: &[u8]| {
+            let mut changed = valid.to_vec();
+            let at = at.min(changed.len());
+            let end = (at + bytes.len()).min(changed.len());
+            changed.splice(at..end, bytes.iter().copied());
+            changed
+        };
+        let changed = spliced(certificate.der());
+        let is_same = changed == certificate.der().as_ref();
+        let verified = authority.verify(&changed.into(), now());
+        prop_assert_eq!(verified.is_ok(), is_same);
+        let _ = Authority::new(Certificate::new(spliced(ca.certificate().der()).into()));
+        let _ = RevocationList::from_der(&spliced(list.der())).map(|list| authority.learn(list));
+        let _ = HostKey::from_pkcs8(&spliced(&host(9).to_pkcs8()));
+        for text in [ca.to_pem().as_str(), cluster(1).to_pem().as_str(), &list.to_pem()] {
+            let _ = KeyDocument::from_pem(&String::from_utf8_lossy(&spliced(text.as_bytes())));
+        }
     }
 }
