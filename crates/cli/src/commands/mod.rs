@@ -8,6 +8,7 @@ mod counters;
 mod dht;
 mod doctor;
 mod graph;
+mod key;
 mod list;
 mod member;
 mod multicast;
@@ -56,6 +57,7 @@ pub enum Command {
     Node(node::Args),
     Dht(dht::Args),
     Graph(graph::Args),
+    Key(key::Args),
     Walk(walk::Args),
     Up(cluster::UpArgs),
     Down(cluster::DownArgs),
@@ -126,6 +128,7 @@ impl Command {
             Command::Ndn(args) => ndn::run(args, ui),
             Command::Dht(args) => dht::run(args, ui),
             Command::Graph(args) => graph::run(args, ui),
+            Command::Key(args) => key::run(args, ui),
             Command::Walk(args) => walk::run(args, ui),
             Command::Node(args) => node::run(args, ui),
             Command::Up(args) => cluster::up(args, ui),

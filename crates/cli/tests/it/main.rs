@@ -8,6 +8,8 @@ mod dht_failures;
 mod documented;
 mod endings;
 mod graph;
+#[cfg(unix)]
+mod keys;
 mod members;
 mod multicast;
 mod named;
