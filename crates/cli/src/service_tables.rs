@@ -41,6 +41,8 @@ pub const HOST_KEYS: &[&str] = &[
     "link_rate",
     "ip_multicast",
     "dns_server",
+    "key",
+    "host_key",
     "insecure_plaintext",
     "detector",
 ];

@@ -26,8 +26,11 @@ pub enum Exposure {
     #[default]
     LoopbackOnly,
     /// Anywhere: any host that reaches the port can read and forge traffic. The flag
-    /// `--insecure-plaintext` of the command line.
+    /// `--insecure-plaintext` of the command line. The node logs a warning at its start and each
+    /// hour.
     InsecurePlaintext,
+    /// The same without warnings, in a network that no other host reaches: the namespaces of a lab.
+    IsolatedPlaintext,
     /// Anywhere: the node has an identity and seals.
     Sealed,
 }

@@ -55,7 +55,7 @@ paceline_proto::counters! {
         MEMORY_QUEUE_BROKEN = "memory_queue_broken", [streams];
         /// Closed in the middle of a record: the node holds more than `memory_bytes_max`.
         MEMORY_RECORD_CLOSED = "memory_record_closed", [streams];
-        /// Closed before their handshake, because too many are under way.
+        /// Closed before their handshake: too many are under way, or began in this second.
         HANDSHAKE_EVICTED = "handshake_evicted", [connections];
         /// Ended without a session.
         HANDSHAKE_FAILED = "handshake_failed", [handshakes];

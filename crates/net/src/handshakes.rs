@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes};
-use paceline_proto::core::NodeId;
+use paceline_proto::core::{Instant, NodeId};
+use paceline_proto::parts::token_bucket::TokenBucket;
 use paceline_seal::identity::{
     ClusterKey, HostKey, Identity, PUBLIC_KEY_BYTES, SELF_CERTIFIED_FOR, UnixTime,
 };
@@ -23,6 +24,10 @@ use crate::record::{ClusterTag, Refusal, SESSION_BYTES, Session};
 
 /// First byte of a connection of TLS: a record of its handshake (RFC 8446, section 5.1).
 pub(crate) const TLS_HANDSHAKE: u8 = 0x16;
+/// Least time between two accepted handshakes, on average: half a millisecond of processor time
+/// each, so a tenth of a core. A second's worth at once.
+const ACCEPT_EVERY: Duration = Duration::from_millis(5);
+const ACCEPT_BURST: Duration = Duration::from_secs(1);
 /// Bytes read at once.
 const READ_BYTES: usize = 4096;
 
@@ -145,15 +150,22 @@ pub(crate) struct Handshakes {
     receiver: mpsc::UnboundedReceiver<Ended>,
     waker: Waker,
     within: Duration,
-    /// Accepted ones that have not ended.
-    pub(crate) accepted: usize,
+    // Accepted ones that have not ended, and how often another one may be.
+    accepted: usize,
+    accepts: TokenBucket,
 }
 
 impl Handshakes {
     /// None yet. Each may take `within`; `waker` is woken when one ends.
     pub(crate) fn new(within: Duration, waker: Waker) -> Handshakes {
         let (sender, receiver) = mpsc::unbounded_channel();
-        Handshakes { sender, receiver, waker, within, accepted: 0 }
+        let accepts = TokenBucket::full(ACCEPT_BURST);
+        Handshakes { sender, receiver, waker, within, accepted: 0, accepts }
+    }
+
+    /// True if one more may be accepted now, while at most `accepted_max` are under way. Counts it.
+    pub(crate) fn admits(&mut self, now: Instant, accepted_max: usize) -> bool {
+        self.accepted < accepted_max && self.accepts.try_take_whole(now, ACCEPT_EVERY)
     }
 
     /// Dials a peer and shakes hands with it.

@@ -201,9 +201,9 @@ impl HostBuilder {
         self
     }
 
-    /// Seals what the host sends, and takes only what hosts of the same cluster key have sealed. The
-    /// host certifies its own key ([`host_key`](HostBuilder::host_key)) with the cluster key, and
-    /// again each half day. It may listen beyond loopback. Default: nothing is sealed.
+    /// Seals what the host sends, and takes only what hosts with the same cluster key have sealed.
+    /// The host certifies its own key ([`host_key`](HostBuilder::host_key)) with the cluster key,
+    /// and again each half day. It may listen beyond loopback. Default: nothing is sealed.
     pub fn cluster_key(mut self, key: ClusterKey) -> HostBuilder {
         self.cluster_key = Some(key);
         self
@@ -292,12 +292,14 @@ impl HostBuilder {
             return Err(HostError::Unreachable { address });
         }
         let datagram_message_bytes_max = bound.datagram_message_bytes_max();
+        let exposure = if identity.is_some() { Exposure::Sealed } else { self.exposure };
         let roster = Roster::new([(id, address)]).expect("one node is not named twice");
         let shared = Shared {
             endpoint: bound.open(roster)?,
             is_stopping: AtomicBool::new(false),
             id,
             address,
+            exposure,
             datagram_message_bytes_max,
             resolver: self.resolver,
             peers,
@@ -336,6 +338,7 @@ struct Shared {
     is_stopping: AtomicBool,
     id: NodeId,
     address: SocketAddr,
+    exposure: Exposure,
     datagram_message_bytes_max: usize,
     resolver: Resolver,
     peers: Vec<PeerSource>,
@@ -382,6 +385,11 @@ impl Host {
     /// The address that the host listens on.
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.endpoint.local_addr()
+    }
+
+    /// Where the host may listen, and whether it seals what it sends.
+    pub fn exposure(&self) -> Exposure {
+        self.shared.exposure
     }
 
     /// What the host has counted until now, without the counts of its services' protocols.

@@ -37,7 +37,7 @@ pub enum JoinError {
     /// forgets it after some seconds.
     #[error(
         "no member of `{service}` answered at {peers} within {within:?}: is one running there, \
-         with the same cluster, kind and name?"
+         with the same cluster, key, kind and name?"
     )]
     Unanswered {
         /// The kind of the service, as in the status of a host, and its name: `dht/chord stock`.
@@ -74,7 +74,7 @@ pub enum JoinError {
     /// Too few hosts found each other to create the group, and no member answered in time.
     #[error(
         "fewer than {expect} hosts found each other at {peers} within {within:?}, and no member \
-         of the group answered there: do as many run, with the same cluster and group name?"
+         of the group answered there: do as many run, with the same cluster, key and group name?"
     )]
     TooFewHosts {
         /// Number of hosts that create the group.

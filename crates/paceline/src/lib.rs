@@ -142,7 +142,7 @@ pub use walks::{WalkServer, Walks, WalksBuilder, WalksError};
 pub use paceline_named as named;
 /// For a protocol of one's own, and tests that emulate faults: the runtime on sockets.
 pub use paceline_net as net;
-pub use paceline_net::{Closed, Multicast as IpMulticast, StartError, Stats};
+pub use paceline_net::{Closed, Exposure, Multicast as IpMulticast, StartError, Stats};
 /// For a protocol of one's own, and knobs that no builder has: the protocols.
 pub use paceline_proto as proto;
 pub use paceline_proto::chain::{Config as BroadcastConfig, Topology, Urgency};

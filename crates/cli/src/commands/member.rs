@@ -14,8 +14,10 @@ use paceline::{
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::sealing::SealArgs;
 use super::topology::{self, Choice};
 use crate::error::CliError;
+use crate::files;
 use crate::parse;
 use crate::signals;
 
@@ -64,7 +66,7 @@ pub struct HostArgs {
     #[arg(long, value_name = "ADDR", env = "PACELINE_ADVERTISE", value_parser = parse::address)]
     pub advertise: Option<SocketAddr>,
 
-    /// This node's number, another for each node [default: drawn at random]
+    /// This node's number, another for each node [default: drawn at random, or of its key]
     #[arg(long, value_name = "K")]
     pub id: Option<u64>,
 
@@ -81,10 +83,8 @@ pub struct HostArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     pub peer_memory: Option<usize>,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated: any node that
-    /// reaches the port can read and forge messages
-    #[arg(long)]
-    pub insecure_plaintext: bool,
+    #[command(flatten)]
+    pub sealing: SealArgs,
 }
 
 /// The cluster of a node that names none.
@@ -154,7 +154,7 @@ impl Args {
         settings: Option<ViewsConfig>,
     ) -> Result<Member, CliError> {
         let host = &self.host;
-        let starting = host.builder().peers(host.peers()?).start();
+        let starting = host.builder()?.peers(host.peers()?).start();
         let started = runtime.block_on(starting).map_err(explain_host)?;
         let group = started.group(host.group());
         let mut group = group.within(host.join_within()).leave_within(LEAVE_WITHIN);
@@ -211,13 +211,14 @@ impl HostArgs {
 
     /// The host of a server that keeps its node number across restarts: the number is a hash of its
     /// address, unless one is given.
-    pub fn builder_by_address(&self) -> HostBuilder {
-        let builder = self.builder();
-        if self.id.is_some() { builder } else { builder.id_of_address() }
+    pub fn builder_by_address(&self) -> Result<HostBuilder, CliError> {
+        let builder = self.builder()?;
+        Ok(if self.id.is_some() { builder } else { builder.id_of_address() })
     }
 
-    /// The same host for the `place`-th worker of a process: ports and ids follow on each other.
-    /// None if there is no such port or id.
+    /// The same host for the `place`-th worker of a process: ports and ids follow on each other,
+    /// and the file of a host key has the place behind its name. None if there is no such port or
+    /// id.
     pub fn of_worker(&self, place: u16) -> Option<HostArgs> {
         let mut host = self.clone();
         let on = |address: SocketAddr| match address.port() {
@@ -230,6 +231,11 @@ impl HostArgs {
             Some(address) => Some(on(address)?),
             None => None,
         };
+        if let Some(path) = &self.sealing.host_key
+            && place > 0
+        {
+            host.sealing.host_key = Some(files::behind(path, &format!(".{place}")));
+        }
         host.id = match self.id {
             Some(id) => Some(id.checked_add(place.into())?),
             None => None,
@@ -238,7 +244,10 @@ impl HostArgs {
     }
 
     /// What the host needs to start.
-    pub fn builder(&self) -> HostBuilder {
+    ///
+    /// # Errors
+    /// If a file of keys cannot be used.
+    pub fn builder(&self) -> Result<HostBuilder, CliError> {
         let cluster = self.cluster.as_deref().unwrap_or(CLUSTER);
         let mut builder = Host::builder(cluster).bind(self.bind());
         if let Some(address) = self.advertise {
@@ -250,10 +259,7 @@ impl HostArgs {
         if let Some(bytes) = self.peer_memory {
             builder = builder.memory_bytes_max(bytes);
         }
-        if self.insecure_plaintext {
-            builder = builder.insecure_plaintext();
-        }
-        builder
+        self.sealing.apply(builder)
     }
 }
 

@@ -18,6 +18,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod sealing;
 mod status;
 mod sweep;
 mod topology;

@@ -11,6 +11,7 @@ use paceline_lab_services::counters::SETS;
 use serde::Serialize;
 
 use super::member::{CLUSTER, explain_host, peer, peers_or_environment, runtime, unless_stopped};
+use super::sealing::SealArgs;
 use super::{COLUMNS_UNKNOWN, Outcome};
 use crate::error::CliError;
 use crate::parse;
@@ -28,7 +29,7 @@ Examples:
   paceline status 127.0.0.1:7001 --json
 
 With --json one document has all hosts with all counters: {\"hosts\":[{\"id\":1,..,
-\"unread_bytes\":0,\"services\":[{\"kind\":\"group\",\"name\":\"orders\",..")]
+\"protection\":\"sealed\",..,\"services\":[{\"kind\":\"group\",\"name\":\"orders\",..")]
 pub struct Args {
     /// The nodes to ask, each in a form of --peer of `paceline node` [default: PACELINE_PEERS]
     #[arg(value_name = "ADDR", value_delimiter = ',', value_parser = peer)]
@@ -46,10 +47,13 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse::seconds)]
     within: Duration,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated
-    #[arg(long)]
-    insecure_plaintext: bool,
+    #[command(flatten)]
+    sealing: SealArgs,
 }
+
+/// How a host protects what it sends.
+const SEALED: &str = "sealed";
+const INSECURE_PLAINTEXT: &str = "insecure plaintext";
 
 #[derive(Serialize)]
 struct Document {
@@ -62,6 +66,7 @@ struct HostLine {
     address: String,
     unread_bytes: u64,
     backlog_bytes: u64,
+    protection: &'static str,
     services: Vec<ServiceLine>,
     services_omitted: u32,
     counts: BTreeMap<String, u64>,
@@ -86,6 +91,11 @@ impl HostLine {
             address: status.address,
             unread_bytes: taken("unread_bytes"),
             backlog_bytes: taken("backlog_bytes"),
+            protection: match (taken("sealed"), taken("insecure_plaintext")) {
+                (1.., _) => SEALED,
+                (0, 1..) => INSECURE_PLAINTEXT,
+                (0, 0) => "loopback only",
+            },
             services: status.services.into_iter().map(ServiceLine::new).collect(),
             services_omitted: status.omitted,
             counts,
@@ -165,10 +175,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 impl Args {
     /// Asks one node. Each has an asking host of its own: nodes may know each other's addresses.
     async fn ask(&self, node: &str) -> Result<HostStatus, CliError> {
-        let mut builder = Host::builder(&self.cluster).bind(self.bind);
-        if self.insecure_plaintext {
-            builder = builder.insecure_plaintext();
-        }
+        let builder = self.sealing.apply(Host::builder(&self.cluster).bind(self.bind))?;
         let host = builder.start().await.map_err(explain_host)?;
         let status = host.ask_status(node, self.within).await;
         host.stop().await;
@@ -191,6 +198,11 @@ pub fn print(status: HostStatus, ui: &Ui) -> Result<(), CliError> {
 /// A host in readable form.
 fn describe(host: &HostLine, columns: usize) -> String {
     let HostLine { id, address, unread_bytes, backlog_bytes, .. } = host;
+    let protection = match host.protection {
+        SEALED => ", sealed",
+        INSECURE_PLAINTEXT => ", PLAINTEXT",
+        _ => "",
+    };
     let row = |service: &ServiceLine| {
         let none = || "-".to_owned();
         [
@@ -204,7 +216,8 @@ fn describe(host: &HostLine, columns: usize) -> String {
     let rows: Vec<[String; 5]> = host.services.iter().map(row).collect();
     let header = ["service", "standing", "view", "members", "counts"];
     let mut text = format!(
-        "host {id} at {address}: {unread_bytes} bytes unread, {backlog_bytes} wait for others\n{}",
+        "host {id} at {address}{protection}: {unread_bytes} bytes unread, {backlog_bytes} to \
+         send\n{}",
         table_within(header, &rows, columns)
     );
     if host.services_omitted > 0 {

@@ -15,6 +15,7 @@ mod multicast;
 mod named;
 mod node_file;
 mod run;
+mod sealed;
 mod sockets;
 mod stops;
 mod support;

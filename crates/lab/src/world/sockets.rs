@@ -169,7 +169,7 @@ pub(super) fn bind(
     }
     if !sockets.bind.ip().is_loopback() {
         // Only a lab of this machine's own asks for another address.
-        config = config.with_exposure(Exposure::InsecurePlaintext);
+        config = config.with_exposure(Exposure::IsolatedPlaintext);
     }
     Bound::bind(sockets.bind, config).map_err(|error| LabError::Run(error.to_string()))
 }

@@ -40,7 +40,7 @@ use crate::chassis::ends::{Control, DriverEnds, Stopped};
 use crate::chassis::ready::Source;
 use crate::chassis::services::ServiceEnds;
 use crate::chassis::{Chassis, Controls, Drive};
-use crate::config::NodeConfig;
+use crate::config::{Exposure, NodeConfig};
 use crate::datagrams::Datagrams;
 use crate::datagrams::arrivals::{Arrived, Ask};
 use crate::datagrams::multicast::{MulticastSocket, Way};
@@ -56,6 +56,8 @@ use crate::tally::Tally;
 
 /// Least time between two reads of the UDP socket, while its arrivals do not signal.
 const DATAGRAMS_EVERY: Duration = Duration::from_millis(2);
+/// How often the log says that nothing is encrypted.
+const PLAINTEXT_EVERY: Duration = Duration::from_secs(3600);
 /// Rounds in a turn of writing and of notifying the protocol.
 const FLUSH_ROUNDS_MAX: usize = 8;
 /// Timers fired in a turn.
@@ -99,6 +101,8 @@ enum Deadline {
     Detector,
     /// The link takes the next message.
     Link,
+    /// The log says again that nothing is encrypted.
+    Plaintext,
     /// The end of a graceful stop.
     Stop,
 }
@@ -312,8 +316,21 @@ impl Driver {
         if let Some(service) = parts.service {
             driver.start_service(service);
         }
+        if driver.config.common.exposure == Exposure::InsecurePlaintext {
+            driver.warn_of_plaintext();
+        }
         driver.publish();
         Ok(driver)
+    }
+
+    /// Logs that nothing is encrypted or authenticated beyond loopback, now and each hour.
+    fn warn_of_plaintext(&mut self) {
+        let address = self.listener.local_addr().map(|addr| addr.to_string());
+        tracing::warn!(
+            address = address.unwrap_or_default(),
+            "--insecure-plaintext: any host that reaches the port can read and forge messages"
+        );
+        self.deadlines.set(self.chassis.now + PLAINTEXT_EVERY, Deadline::Plaintext);
     }
 
     fn serve(&mut self, source: Source) {
@@ -410,6 +427,7 @@ impl Driver {
                 Deadline::Proofs => self.look_at_proofs(),
                 Deadline::Detector => self.poll_detector(),
                 Deadline::Link => self.wake_link(),
+                Deadline::Plaintext => self.warn_of_plaintext(),
                 Deadline::Stop => self.chassis.life.end(),
             }
         }

@@ -27,6 +27,9 @@ const FORMER_MAX: usize = 1 << 16;
 /// and how long they are kept.
 const FORMER_FOR: Duration = Duration::from_secs(600);
 
+/// How long records of a session are opened after its begin, once another one has taken its place.
+pub(crate) const FORMER_SESSION_FOR: Duration = Duration::from_secs(3);
+
 /// Whether an emulated partition cuts the peer off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -63,13 +66,14 @@ pub(crate) struct Keys {
     pub(crate) former: Option<Box<PairSession>>,
     /// The addresses of the handshakes under way that this node has dialled.
     pub(crate) dialled: Vec<SocketAddr>,
-    /// Before this none is dialled because the peer may have lost the session.
-    pub(crate) renew_after: Instant,
+    /// Before this no further one is dialled.
+    pub(crate) dial_after: Instant,
 }
 
 impl Keys {
-    /// The session with this tag.
-    pub(crate) fn of(&mut self, tag: u32) -> Option<&mut PairSession> {
+    /// The session with this tag, if it is in force.
+    pub(crate) fn of(&mut self, tag: u32, now: Instant) -> Option<&mut PairSession> {
+        self.former.take_if(|former| now.since(former.since) > FORMER_SESSION_FOR);
         let sessions = [&mut self.present, &mut self.former];
         sessions
             .into_iter()

@@ -7,7 +7,7 @@
 //! what its certificate and greeting say is believed: its id, and the run that it is.
 //!
 //! Two hosts that dial each other at the same time make two sessions. Both keep the one that the
-//! host with the smaller id has dialled, and open records of the other for [`FORMER_FOR`].
+//! host with the smaller id has dialled, and open records of the other for [`FORMER_SESSION_FOR`].
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use paceline_seal::{Agreed, STREAM_NONCE_BYTES, SendLane, TAG_BYTES};
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use super::peers::{Keys, Proof, Reach};
+use super::peers::{FORMER_SESSION_FOR, Keys, Proof, Reach};
 use super::{Driver, streams};
 use crate::counters;
 use crate::handshakes::{Began, Ended, Failure, Greeting};
@@ -28,10 +28,10 @@ use crate::session::{self, Dialler, PairSession, StreamNonce};
 use crate::streams::incoming::{Incoming, Speaker};
 use crate::streams::outgoing::Hello;
 
-/// How long records of a session are opened after another one has taken its place.
-const FORMER_FOR: Duration = Duration::from_secs(3);
-/// Least time between two handshakes with a peer that may have lost the session.
+/// Least time between two handshakes that are dialled with a peer which has a session, and with one
+/// that has none: others may claim its id, and each of them is dialled.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
+const DIAL_EVERY: Duration = Duration::from_millis(50);
 /// A peer from which something was opened within this time has the session.
 const HEARD_WITHIN: Duration = Duration::from_millis(500);
 /// Handshakes under way with one peer: more addresses than this may claim its id, and each gets one
@@ -90,6 +90,7 @@ impl Driver {
         let is_proven = peer.proof == Proof::Proven && peer.addr == at;
         let dialled = &peer.keys.dialled;
         if peer.reach == Reach::Cut
+            || (self.chassis.now < peer.keys.dial_after && !is_proven)
             || dialled.contains(&at)
             || (dialled.len() >= DIALLED_MAX && !is_proven)
         {
@@ -101,7 +102,8 @@ impl Driver {
             Ok(handshake) => {
                 let peer = self.peers.at(place);
                 peer.keys.dialled.push(at);
-                peer.keys.renew_after = self.chassis.now + RENEW_EVERY;
+                let every = if peer.keys.present.is_some() { RENEW_EVERY } else { DIAL_EVERY };
+                peer.keys.dial_after = self.chassis.now + every;
                 let node = peer.node;
                 self.proofs.extend(node, self.chassis.now);
                 self.handshakes.dial((node, at), handshake);
@@ -117,7 +119,7 @@ impl Driver {
 
     /// Answers a handshake on an accepted connection.
     pub(super) fn accept_handshake(&mut self, incoming: Incoming) {
-        if self.handshakes.accepted >= self.config.half_open_max {
+        if !self.handshakes.admits(self.chassis.now, self.config.half_open_max) {
             return self.chassis.counters.add(counters::HANDSHAKE_EVICTED, 1);
         }
         let greeting = self.greeting().encode();
@@ -236,7 +238,9 @@ impl Driver {
         let kept = if own < peer.node { Dialler::Own } else { Dialler::Peer };
         let made = Box::new(made);
         let is_crossed = peer.keys.present.as_ref().is_some_and(|present| {
-            present.dialler == kept && made.dialler != kept && now.since(present.since) < FORMER_FOR
+            present.dialler == kept
+                && made.dialler != kept
+                && now.since(present.since) < FORMER_SESSION_FOR
         });
         if is_crossed {
             peer.keys.former = Some(made);
@@ -272,7 +276,7 @@ impl Driver {
         let now = self.chassis.now;
         let peer = self.peers.at(place);
         let is_heard = now.since(peer.heard_at) < HEARD_WITHIN;
-        if peer.proof == Proof::Proven && !is_heard && now >= peer.keys.renew_after {
+        if peer.proof == Proof::Proven && !is_heard && now >= peer.keys.dial_after {
             let at = peer.addr;
             self.begin_handshake(place, at);
         }
@@ -303,8 +307,7 @@ impl Driver {
             return Err(Refusal::UnknownSession);
         };
         let peer = self.peers.at(place);
-        peer.keys.former.take_if(|former| now.since(former.since) > FORMER_FOR);
-        let Some(session) = peer.keys.of(header.session) else {
+        let Some(session) = peer.keys.of(header.session, now) else {
             self.ask_for_session(from);
             return Err(Refusal::UnknownSession);
         };
@@ -375,7 +378,8 @@ impl Driver {
         if header.kind != Kind::Hello || header.session != tag {
             return Err(Refusal::UnknownSession);
         }
-        let session = self.peers.at(place).keys.of(tag).ok_or(Refusal::UnknownSession)?;
+        let session =
+            self.peers.at(place).keys.of(tag, self.chassis.now).ok_or(Refusal::UnknownSession)?;
         let theirs = session.replied(header, &nonce, body).ok_or(Refusal::Forged)?;
         Ok(session.sending(&nonce, &theirs))
     }
@@ -398,7 +402,8 @@ impl Driver {
             return Ok(());
         }
         let reply = Header { kind: Kind::Hello, sequence: 0, session: tag, ..self.header };
-        let session = self.peers.at(place).keys.of(tag).ok_or(Refusal::UnknownSession)?;
+        let session =
+            self.peers.at(place).keys.of(tag, self.chassis.now).ok_or(Refusal::UnknownSession)?;
         let theirs = session.opened(header, body).ok_or(Refusal::Forged)?;
         let nonce = stream_nonce().ok_or(Refusal::Malformed)?;
         let record = streams::hello_record(&reply, &session.reply(&reply, &theirs, &nonce));
@@ -416,7 +421,7 @@ impl Driver {
         incoming: &mut Incoming,
         (place, tag): (usize, u32),
     ) -> Result<(), Refusal> {
-        if self.peers.at(place).keys.of(tag).is_none() {
+        if self.peers.at(place).keys.of(tag, self.chassis.now).is_none() {
             // The peer has restarted meanwhile.
             return Err(Refusal::OldSession);
         }

@@ -3,7 +3,7 @@
 use crate::support;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use paceline_net::record::{ClusterTag, HEADER_BYTES, Kind};
@@ -271,4 +271,64 @@ async fn a_node_that_restarts_has_another_session_and_what_was_recorded_before_i
     assert_eq!(from.count("peer_restarted"), 1);
     tell(&from, node_of(&two), Lane::Stream, 1000, "on a stream");
     while again.message().await.number != 1000 {}
+}
+
+/// Says that it is another host, proves its address, accepts connections, and never answers there.
+struct Impostor {
+    stranger: Stranger,
+    listener: TcpListener,
+    tag: ClusterTag,
+}
+
+impl Impostor {
+    fn of(id: NodeId, cluster: &ClusterKey) -> Impostor {
+        let tag = ClusterTag::of_sealed("test", cluster.ca().authority().public_key());
+        loop {
+            let stranger = Stranger::new(id.0, 1000);
+            let addr = stranger.socket.local_addr().expect("bound");
+            if let Ok(listener) = TcpListener::bind(addr) {
+                return Impostor { stranger, listener, tag };
+            }
+        }
+    }
+
+    fn say(&self, to: SocketAddr, nonce: &[u8]) {
+        let body = [self.stranger.session.as_bytes(), nonce, &[0; 4][..nonce.len() / 2]].concat();
+        let mut record = self.stranger.record(Kind::Hello, 0, 0, &body);
+        record[8..12].copy_from_slice(&self.tag.0.to_be_bytes());
+        self.stranger.socket.send_to(&record, to).expect("sent");
+    }
+
+    fn addr(&self) -> SocketAddr {
+        self.listener.local_addr().expect("bound")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn impostors_that_stall_handshakes_do_not_keep_out_the_host_of_the_id() {
+    let (one, two) = (identity(&here(), 2), identity(&here(), 3));
+    let node = run(&one);
+    let addr = node.node.local_addr();
+    let impostors: Vec<Impostor> = (0..6).map(|_| Impostor::of(node_of(&two), &here())).collect();
+    node.order(Order::Learn(node_of(&two), impostors[0].addr().to_string()));
+    tell(&node, node_of(&two), Lane::Stream, 1, "for the host itself");
+    for impostor in &impostors {
+        impostor.say(addr, &[]);
+        let nonce = impostor.stranger.hears(Kind::Who);
+        impostor.say(addr, &nonce);
+    }
+    // The node dials some of them, at most as many as it may at once.
+    let (mut stalled, end) = (Vec::new(), std::time::Instant::now() + Duration::from_millis(500));
+    while std::time::Instant::now() < end {
+        for impostor in &impostors {
+            impostor.listener.set_nonblocking(true).unwrap();
+            stalled.extend(impostor.listener.accept());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!((1..=4).contains(&stalled.len()), "{} dialled", stalled.len());
+    let mut host = run(&two);
+    host.node.seek(vec![addr]).unwrap();
+    assert_eq!(host.message().await.payload, Payload::from("for the host itself"));
+    assert_eq!(node.count("stream_bytes_lost"), 0);
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use paceline_net::Observer;
+use paceline_net::{Exposure, Observer};
 use paceline_proto::core::NodeId;
 use paceline_proto::status::{
     COUNTS_MAX, Count, KIND_BYTES_MAX, MEMBERS_MAX, NAME_BYTES_MAX, Report, ServiceReport, Standing,
@@ -108,6 +108,11 @@ impl Host {
             ("datagrams_in", traffic.datagrams_in),
             ("datagrams_out", traffic.datagrams_out),
         ];
+        counts.extend(match self.exposure() {
+            Exposure::Sealed => Some(("sealed", 1)),
+            Exposure::InsecurePlaintext => Some(("insecure_plaintext", 1)),
+            Exposure::LoopbackOnly | Exposure::IsolatedPlaintext => None,
+        });
         counts.extend(stats.counters.sorted());
         let address = text(&self.address().to_string(), NAME_BYTES_MAX);
         let mut report = Report { address, counts: listed(counts), ..Report::default() };

@@ -17,6 +17,8 @@ pub struct HostStatus {
     pub omitted: u32,
     /// What its driver counted and holds, at most 256 counts. `unread_bytes` are events that its
     /// application has not received: how far it lags. `backlog_bytes` wait for other hosts.
+    /// `sealed` is 1 at a host with a key, `insecure_plaintext` at one that listens anywhere
+    /// without.
     pub counts: BTreeMap<String, u64>,
 }
 

@@ -27,6 +27,7 @@ use tokio::sync::mpsc;
 use super::Outcome;
 use super::member::{FormerSeed, peer, peers_or_environment, runtime, unless_stopped};
 use super::node::dht::explain;
+use super::sealing::SealArgs;
 use crate::content::text_or_base64;
 use crate::error::CliError;
 use crate::parse;
@@ -141,9 +142,8 @@ pub struct ClientArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse::seconds)]
     join_within: Duration,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated
-    #[arg(long)]
-    insecure_plaintext: bool,
+    #[command(flatten)]
+    sealing: SealArgs,
 }
 
 /// The condition of a write.
@@ -249,11 +249,13 @@ impl ClientArgs {
             let wrong = "no host to ask: pass --peer HOST:PORT, or set PACELINE_PEERS";
             return Err(CliError::Input(wrong.to_owned()));
         }
-        let mut host = Host::builder(&self.cluster).bind(self.bind).peers(&peers);
-        if self.insecure_plaintext {
-            host = host.insecure_plaintext();
-        }
-        let host = host.start().await.map_err(|error| CliError::Input(error.to_string()))?;
+        let host = Host::builder(&self.cluster).bind(self.bind).peers(&peers);
+        let host = self
+            .sealing
+            .apply(host)?
+            .start()
+            .await
+            .map_err(|error| CliError::Input(error.to_string()))?;
         let mut builder = host.dht(&self.group).algorithm(self.algorithm).within(self.join_within);
         builder = builder.parallel(self.parallel);
         if let Some(bundling) = bundling {

@@ -23,8 +23,6 @@ use crate::ui::Ui;
 
 /// Make, sign, revoke and show keys and certificates of hosts
 ///
-/// No command uses them yet: the services of this version neither encrypt nor authenticate.
-///
 /// A host of a cluster is known by its own key and a certificate for it. In a small cluster all
 /// hosts have a copy of one file, the cluster key, and each certifies itself with it. In a larger
 /// one a CA key stays on a machine without a network and signs the certificate of each host. Files
@@ -37,8 +35,9 @@ pub struct Args {
 }
 
 const AFTER_HELP: &str = "\
-Examples, a small cluster:
+Examples, a small cluster, with a copy of cluster.key on each machine:
   paceline key new -o cluster.key
+  paceline node --config node.toml --key cluster.key --host-key host.key
   paceline key show cluster.key
 
 A larger one, with a CA key that stays offline:
@@ -69,7 +68,7 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 }
 
 /// 32 random bytes of the system.
-fn random() -> Result<Secret, CliError> {
+pub(super) fn random() -> Result<Secret, CliError> {
     let mut bytes = Zeroizing::new([0; KEY_BYTES]);
     let drawn = SysRng.try_fill_bytes(bytes.as_mut_slice());
     drawn.map_err(|error| CliError::Failed(format!("no random numbers: {error}")))?;
@@ -117,7 +116,7 @@ fn refused(path: &Path, reason: impl fmt::Display) -> CliError {
 }
 
 /// A file that is read is the input's fault, whatever is wrong with it.
-fn unread(error: FileError) -> CliError {
+pub(super) fn unread(error: FileError) -> CliError {
     CliError::Input(error.to_string())
 }
 

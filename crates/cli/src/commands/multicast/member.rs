@@ -73,7 +73,7 @@ impl Args {
                 self.datagram
             )));
         }
-        let mut builder = host.builder().peers(host.peers()?);
+        let mut builder = host.builder()?.peers(host.peers()?);
         builder = builder.datagram_bytes_max(self.datagram);
         if let Some(port) = self.ip_multicast {
             builder = builder.ip_multicast(IpMulticast::native(port));

@@ -93,7 +93,7 @@ pub fn host(
         return Err(CliError::Input(wrong.to_owned()));
     }
     let (runtime, peers) = (runtime()?, member.peers()?);
-    let starting = member.builder().peers(peers).start();
+    let starting = member.builder()?.peers(peers).start();
     let host = runtime.block_on(starting).map_err(explain_host)?;
     let mut builder = host
         .dht(member.group())

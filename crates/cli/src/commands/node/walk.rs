@@ -92,7 +92,8 @@ fn serve_one(
         Err(error) => return say(Err(error)),
     };
     runtime.block_on(async {
-        let bound = match host.builder_by_address().start().await.map_err(explain_host) {
+        let started = async { host.builder_by_address()?.start().await.map_err(explain_host) };
+        let bound = match started.await {
             Ok(bound) => bound,
             Err(error) => return say(Err(error)),
         };

@@ -21,6 +21,7 @@ use super::outputs::Outputs;
 use super::plan::Plan;
 use crate::commands::graph::{By, divide};
 use crate::commands::member::{explain_host, runtime, unless_stopped};
+use crate::commands::sealing::SealArgs;
 use crate::error::CliError;
 use crate::parse;
 use crate::ui::Ui;
@@ -67,9 +68,8 @@ pub struct ServersArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse::seconds)]
     servers_within: Duration,
 
-    /// Allow addresses beyond loopback though nothing is encrypted or authenticated
-    #[arg(long)]
-    insecure_plaintext: bool,
+    #[command(flatten)]
+    sealing: SealArgs,
 }
 
 /// A method, without those that need a source on the server where a walker is dropped
@@ -211,11 +211,8 @@ impl ServersArgs {
         within: Duration,
         ui: &Ui,
     ) -> Result<Option<Walks>, CliError> {
-        let mut host = Host::builder(&self.cluster).bind(self.bind).peers(servers);
-        if self.insecure_plaintext {
-            host = host.insecure_plaintext();
-        }
-        let host = host.start().await.map_err(explain_host)?;
+        let host = Host::builder(&self.cluster).bind(self.bind).peers(servers);
+        let host = self.sealing.apply(host)?.start().await.map_err(explain_host)?;
         let generation = self.method.generation();
         let config = |config| Config { results_max: EARLY_MAX, generation, ..config };
         let builder = host.walks(&self.group).within(within).with_config(config);

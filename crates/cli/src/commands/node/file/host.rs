@@ -1,5 +1,6 @@
 //! The table `[host]`, below the variables and options of the command.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use paceline::net::Multicast as IpMulticast;
@@ -12,8 +13,8 @@ use crate::error::CliError;
 use crate::parse;
 use crate::service_tables::{Service, Settings};
 
-/// Keys, each with its variable. Those of `cluster`, `bind`, `advertise` and `peers` are variables
-/// of the options.
+/// Keys, each with its variable. Those of `cluster`, `bind`, `advertise`, `peers`, `key` and
+/// `host_key` are variables of the options.
 const VARIABLES: [(&str, &str); 13] = [
     ("id", "PACELINE_ID"),
     ("id_of_address", "PACELINE_ID_OF_ADDRESS"),
@@ -132,7 +133,12 @@ impl HostSettings {
         let link_rate = link_rate(&mut table)?;
         let ip_multicast = table.integer_optional("ip_multicast", 1..=u16::MAX)?;
         let dns_server = table.parsed_optional("dns_server", ADDRESS, parse::address)?;
-        args.insecure_plaintext |= table.boolean_or("insecure_plaintext", false)?;
+        let sealing = &mut args.sealing;
+        let key = table.text_optional("key")?;
+        sealing.key = sealing.key.take().or(key.map(PathBuf::from));
+        let host_key = table.text_optional("host_key")?;
+        sealing.host_key = sealing.host_key.take().or(host_key.map(PathBuf::from));
+        sealing.insecure_plaintext |= table.boolean_or("insecure_plaintext", false)?;
         let mut detector = DetectorConfig::new();
         let knobs = table.nested("detector", |table| {
             table.knobs(&mut detector)?;
@@ -195,11 +201,14 @@ impl HostSettings {
     }
 
     /// What the host needs to start.
-    pub fn builder(&self) -> HostBuilder {
+    ///
+    /// # Errors
+    /// If a file of keys cannot be used.
+    pub fn builder(&self) -> Result<HostBuilder, CliError> {
         let mut builder = match self.id_of_address {
             true => self.args.builder_by_address(),
             false => self.args.builder(),
-        };
+        }?;
         if let Some(bytes) = self.events_bytes_max {
             builder = builder.events_bytes_max(bytes);
         }
@@ -218,12 +227,12 @@ impl HostSettings {
         if let Some(address) = self.dns_server {
             builder = builder.dns_server(address);
         }
-        builder.peers(&self.peers).detector(|_| self.detector.clone())
+        Ok(builder.peers(&self.peers).detector(|_| self.detector.clone()))
     }
 
     /// True if it may listen beyond loopback.
     pub fn insecure_plaintext(&self) -> bool {
-        self.args.insecure_plaintext
+        self.args.sealing.insecure_plaintext
     }
 }
 

@@ -41,7 +41,7 @@ struct Running<'a> {
 pub fn run(file: NodeFile, ui: &Ui) -> Result<Outcome, CliError> {
     let runtime = runtime()?;
     runtime.block_on(async {
-        let host = file.host.builder().start().await.map_err(explain_host)?;
+        let host = file.host.builder()?.start().await.map_err(explain_host)?;
         let leave_within = file.host.leave_within;
         let mut running = begin(&file, &host, ui);
         let answering = AnsweringHost::new(host.clone())?;
