@@ -46,7 +46,7 @@ pub(crate) struct PairSession {
     pub(crate) tag: u32,
     /// Who dialled the handshake.
     pub(crate) dialler: Dialler,
-    /// When the handshake ended.
+    /// When the handshake ended, or another session took the place of this one.
     pub(crate) since: Instant,
     own: NodeId,
     peer: NodeId,

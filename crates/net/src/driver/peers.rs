@@ -27,7 +27,7 @@ const FORMER_MAX: usize = 1 << 16;
 /// and how long they are kept.
 const FORMER_FOR: Duration = Duration::from_secs(600);
 
-/// How long records of a session are opened after its begin, once another one has taken its place.
+/// How long records of a session are opened after another one has taken its place.
 pub(crate) const FORMER_SESSION_FOR: Duration = Duration::from_secs(3);
 
 /// Whether an emulated partition cuts the peer off.

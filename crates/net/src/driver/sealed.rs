@@ -248,7 +248,8 @@ impl Driver {
         }
         let tag = made.tag;
         peer.keys.former = peer.keys.present.replace(made);
-        if let Some(former) = &peer.keys.former {
+        if let Some(former) = &mut peer.keys.former {
+            former.since = now;
             self.sealed.remove(&former.tag);
         }
         self.sealed.insert(tag, place);
