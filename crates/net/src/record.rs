@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Integers are big-endian. On a stream a `u32` length of header and body precedes each record; a
-//! datagram is one record. In plaintext the epoch is 0 and no tag follows the body. How a record is
-//! sealed is described in [`session`](crate::session).
+//! datagram is one record. In plaintext the epoch is 0 and no tag follows the body. Where nodes
+//! seal, the epoch is the generation of the key, and a tag (16) follows the body of a message,
+//! which is encrypted (`docs/SECURITY.md`).
 //!
 //! In an open membership a node that repeats a nonce gets a *verification tag* (4) in return, a
 //! secret between the two nodes, as in SCTP (RFC 9260, section 8.5). Messages to that one node, and
