@@ -277,6 +277,33 @@ fn tls12_is_off() -> rustls::Error {
     rustls::Error::General("TLS 1.2 is not spoken".to_owned())
 }
 
+/// The methods that both traits of verifiers ask for: Ed25519 signatures of TLS 1.3.
+macro_rules! tls13_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(tls12_is_off())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            verify_tls13_signature(message, certificate, signature, &ALGORITHMS)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            ALGORITHMS.supported_schemes()
+        }
+    };
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -289,27 +316,7 @@ impl ServerCertVerifier for Verifier {
         self.check(certificate, now).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(tls12_is_off())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    tls13_signatures!();
 }
 
 impl ClientCertVerifier for Verifier {
@@ -326,27 +333,7 @@ impl ClientCertVerifier for Verifier {
         self.check(certificate, now).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(tls12_is_off())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    tls13_signatures!();
 }
 
 /// Signs with the key of a host.
