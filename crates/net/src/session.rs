@@ -94,39 +94,32 @@ impl PairSession {
         open(&mut self.receiving, header, rest)
     }
 
-    /// The body of the Hello with this header that opens a stream to the peer.
-    pub(crate) fn opening(&self, header: &Header, nonce: &StreamNonce) -> [u8; OPENING_BYTES] {
-        let proof = self.secret.proof(self.own.0, self.peer.0, &[&header.encode(), nonce]);
-        joined(nonce, &proof)
-    }
-
-    /// The nonce in the body of the peer's Hello that opens a stream, if it is the peer's.
-    pub(crate) fn opened(&self, header: &Header, body: &[u8]) -> Option<StreamNonce> {
-        let (nonce, proof) = body.split_first_chunk::<STREAM_NONCE_BYTES>()?;
-        let parts: [&[u8]; 2] = [&header.encode(), nonce];
-        self.secret.admits(self.peer.0, self.own.0, &parts, proof).then_some(*nonce)
-    }
-
-    /// The body of the Hello with this header that answers the peer's of nonce `dialler`.
-    pub(crate) fn reply(
+    /// The body of a Hello with this header for the peer: it opens a stream, or answers the peer's
+    /// Hello of nonce `answered`.
+    pub(crate) fn opening(
         &self,
         header: &Header,
-        dialler: &StreamNonce,
         nonce: &StreamNonce,
+        answered: Option<&StreamNonce>,
     ) -> [u8; OPENING_BYTES] {
-        let parts: [&[u8]; 3] = [&header.encode(), nonce, dialler];
-        joined(nonce, &self.secret.proof(self.own.0, self.peer.0, &parts))
+        let header = header.encode();
+        let proof = self.secret.proof(self.own.0, self.peer.0, &parts(&header, nonce, answered));
+        let mut body = [0; OPENING_BYTES];
+        body[..STREAM_NONCE_BYTES].copy_from_slice(nonce);
+        body[STREAM_NONCE_BYTES..].copy_from_slice(&proof);
+        body
     }
 
-    /// The nonce in the body of the peer's answer to this node's Hello of nonce `dialler`.
-    pub(crate) fn replied(
+    /// The nonce in the body of such a Hello, if it is the peer's.
+    pub(crate) fn opened(
         &self,
         header: &Header,
-        dialler: &StreamNonce,
         body: &[u8],
+        answered: Option<&StreamNonce>,
     ) -> Option<StreamNonce> {
         let (nonce, proof) = body.split_first_chunk::<STREAM_NONCE_BYTES>()?;
-        let parts: [&[u8]; 3] = [&header.encode(), nonce, dialler];
+        let header = header.encode();
+        let parts = parts(&header, nonce, answered);
         self.secret.admits(self.peer.0, self.own.0, &parts, proof).then_some(*nonce)
     }
 
@@ -154,11 +147,13 @@ impl fmt::Debug for PairSession {
     }
 }
 
-fn joined(nonce: &StreamNonce, proof: &[u8; PROOF_BYTES]) -> [u8; OPENING_BYTES] {
-    let mut body = [0; OPENING_BYTES];
-    body[..STREAM_NONCE_BYTES].copy_from_slice(nonce);
-    body[STREAM_NONCE_BYTES..].copy_from_slice(proof);
-    body
+/// What the proof in a Hello is a hash of.
+fn parts<'a>(
+    header: &'a [u8],
+    nonce: &'a StreamNonce,
+    answered: Option<&'a StreamNonce>,
+) -> [&'a [u8]; 3] {
+    [header, nonce, answered.map_or(&[], |answered| answered)]
 }
 
 /// Seals the next record of a lane in place: header, body, room for the tag.

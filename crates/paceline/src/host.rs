@@ -9,11 +9,10 @@ use paceline_net::{
 use paceline_proto::core::{ConfigError, NodeId};
 use paceline_proto::detector;
 use paceline_seal::identity::{ClusterKey, HostKey, Identity, IdentityError, UnixTime};
-use paceline_seal::{HandshakeError, KEY_BYTES, Secret};
+use paceline_seal::{HandshakeError, Secret};
 use rand::TryRng;
 use rand::rngs::{SysError, SysRng};
 use thiserror::Error;
-use zeroize::Zeroizing;
 
 use crate::builder::ServiceBuilder;
 use crate::dht::DhtBuilder;
@@ -311,9 +310,8 @@ impl HostBuilder {
 }
 
 fn random_key() -> Result<HostKey, HostError> {
-    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    SysRng.try_fill_bytes(bytes.as_mut_slice()).map_err(HostError::Random)?;
-    Ok(HostKey::generate(&Secret::new(*bytes)))
+    let random = Secret::draw(|bytes| SysRng.try_fill_bytes(bytes)).map_err(HostError::Random)?;
+    Ok(HostKey::generate(&random))
 }
 
 fn short_id(bits: u64) -> NodeId {

@@ -34,6 +34,16 @@ impl Secret {
         Secret(bytes)
     }
 
+    /// A secret whose bytes `fill` draws, of which no copy is left.
+    ///
+    /// # Errors
+    /// That of `fill`.
+    pub fn draw<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Secret, E> {
+        let mut secret = Secret([0; KEY_BYTES]);
+        fill(&mut secret.0)?;
+        Ok(secret)
+    }
+
     /// The bytes.
     pub fn as_bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use paceline::HostBuilder;
 use paceline::identity::files::{self, FileError, Readers};
-use paceline::identity::{HostKey, Identity, KeyDocument, UnixTime};
+use paceline::identity::{HostKey, Identity, KeyDocument, KeyDocumentKind, UnixTime};
 
 use super::key;
 use crate::error::CliError;
@@ -53,7 +53,7 @@ impl SealArgs {
                 path.display()
             ));
         }
-        match files::read_any(path).map_err(key::unread)? {
+        match key::read_or_missing(KeyDocumentKind::ClusterKey, path)? {
             KeyDocument::ClusterKey(cluster) => {
                 let builder = builder.cluster_key(cluster);
                 match &self.host_key {
@@ -63,24 +63,23 @@ impl SealArgs {
             }
             KeyDocument::Chain(chain) => {
                 let Some(key) = &self.host_key else {
-                    return input(format!(
-                        "{}: the certificate of a host needs its key: pass --host-key FILE as well",
-                        path.display()
-                    ));
+                    let reason =
+                        "the certificate of a host needs its key: pass --host-key FILE as well";
+                    return Err(key::refused(path, reason));
                 };
                 let key = files::read::<HostKey>(key).map_err(key::unread)?;
                 let now = UnixTime::now();
                 let signed = Identity::signed(key, chain.certificate, chain.authority, now);
-                let identity = signed
-                    .map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
-                Ok(builder.identity(identity))
+                Ok(builder.identity(signed.map_err(|error| key::refused(path, error))?))
             }
-            other => input(format!(
-                "{}: this is a {}; a host needs the cluster key of `paceline key new` or the \
-                 certificate of `paceline key sign`",
-                path.display(),
-                other.kind()
-            )),
+            other => {
+                let reason = format_args!(
+                    "this is a {}; a host needs the cluster key of `paceline key new` or the \
+                     certificate of `paceline key sign`",
+                    other.kind()
+                );
+                Err(key::refused(path, reason))
+            }
         }
     }
 }

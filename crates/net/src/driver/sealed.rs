@@ -364,7 +364,7 @@ impl Driver {
         let header = Header { kind: Kind::Hello, sequence: 0, ..self.header_to(place) };
         let session = self.peers.at(place).keys.present.as_ref()?;
         let nonce = stream_nonce()?;
-        let record = streams::hello_record(&header, &session.opening(&header, &nonce));
+        let record = streams::hello_record(&header, &session.opening(&header, &nonce, None));
         Some(Hello { record, sealed: Some((session.tag, nonce)) })
     }
 
@@ -381,7 +381,7 @@ impl Driver {
         }
         let session =
             self.peers.at(place).keys.of(tag, self.chassis.now).ok_or(Refusal::UnknownSession)?;
-        let theirs = session.replied(header, &nonce, body).ok_or(Refusal::Forged)?;
+        let theirs = session.opened(header, body, Some(&nonce)).ok_or(Refusal::Forged)?;
         Ok(session.sending(&nonce, &theirs))
     }
 
@@ -405,9 +405,9 @@ impl Driver {
         let reply = Header { kind: Kind::Hello, sequence: 0, session: tag, ..self.header };
         let session =
             self.peers.at(place).keys.of(tag, self.chassis.now).ok_or(Refusal::UnknownSession)?;
-        let theirs = session.opened(header, body).ok_or(Refusal::Forged)?;
+        let theirs = session.opened(header, body, None).ok_or(Refusal::Forged)?;
         let nonce = stream_nonce().ok_or(Refusal::Malformed)?;
-        let record = streams::hello_record(&reply, &session.reply(&reply, &theirs, &nonce));
+        let record = streams::hello_record(&reply, &session.opening(&reply, &nonce, Some(&theirs)));
         incoming.lane = Some(Box::new(session.receiving(&theirs, &nonce)));
         incoming.speaker = Speaker::Opening { peer: place, session: tag };
         // If it is not written whole the dialler gets no whole answer, and tries again.

@@ -1,4 +1,4 @@
-//! Hosts with keys: who enters, and who does not.
+//! Hosts with keys: which hosts can join, and which are refused.
 
 use std::time::{Duration, Instant};
 

@@ -49,7 +49,7 @@ pub fn read<T: KeyForm>(path: &Path) -> Result<T, FileError> {
 /// Reads a file of any kind.
 ///
 /// # Errors
-/// If it is not there, is none of the kinds, is damaged, or has a secret that others can read.
+/// If the file is missing or damaged, is of an unknown kind, or has a secret that others can read.
 pub fn read_any(path: &Path) -> Result<KeyDocument, FileError> {
     let failed = |error| FileError::Io { path: path.to_owned(), error };
     let mut file = File::open(path).map_err(failed)?;

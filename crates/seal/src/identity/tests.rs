@@ -257,7 +257,7 @@ fn the_certificate_of_a_ca_that_was_changed_or_is_that_of_a_host_is_refused() {
         changed[bit / 8] ^= 1 << (bit % 8);
         assert!(Authority::new(Certificate::new(changed.into())).is_err(), "bit {bit}");
     }
-    // A CA certifies hosts, and is none.
+    // The certificate of the CA is not one of a host.
     assert!(authority.verify(der, now()).is_err());
 }
 

@@ -10,12 +10,11 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use paceline_seal::Secret;
 use paceline_seal::identity::files::{self, FileError, Readers};
 use paceline_seal::identity::{Authority, CaKey, KeyDocument, KeyDocumentKind};
-use paceline_seal::{KEY_BYTES, Secret};
 use rand::TryRng;
 use rand::rngs::SysRng;
-use zeroize::Zeroizing;
 
 use super::Outcome;
 use crate::error::CliError;
@@ -69,10 +68,8 @@ pub fn run(args: Args, ui: &Ui) -> Result<Outcome, CliError> {
 
 /// 32 random bytes of the system.
 pub(super) fn random() -> Result<Secret, CliError> {
-    let mut bytes = Zeroizing::new([0; KEY_BYTES]);
-    let drawn = SysRng.try_fill_bytes(bytes.as_mut_slice());
-    drawn.map_err(|error| CliError::Failed(format!("no random numbers: {error}")))?;
-    Ok(Secret::new(*bytes))
+    let drawn = Secret::draw(|bytes| SysRng.try_fill_bytes(bytes));
+    drawn.map_err(|error| CliError::Failed(format!("no random numbers: {error}")))
 }
 
 /// The key in a file that certifies hosts: a CA key, or a cluster key, of which it is derived.
@@ -95,8 +92,12 @@ fn authority(path: &Path) -> Result<Authority, CliError> {
     }
 }
 
-/// Reads a file of any kind. If there is none, the error says how to make one of the wanted kind.
-fn read_or_missing(wanted: KeyDocumentKind, path: &Path) -> Result<KeyDocument, CliError> {
+/// Reads a file of any kind. The error for a missing file names the command that makes the wanted
+/// kind.
+pub(super) fn read_or_missing(
+    wanted: KeyDocumentKind,
+    path: &Path,
+) -> Result<KeyDocument, CliError> {
     files::read_any(path).map_err(|error| match error {
         FileError::Io { path, error } if error.kind() == ErrorKind::NotFound => {
             unread(FileError::Missing { path, wanted })
@@ -111,7 +112,7 @@ fn unfit(path: &Path, found: KeyDocument, needed: &str) -> CliError {
 }
 
 /// That a file is refused, and why.
-fn refused(path: &Path, reason: impl fmt::Display) -> CliError {
+pub(super) fn refused(path: &Path, reason: impl fmt::Display) -> CliError {
     CliError::Input(format!("{}: {reason}", path.display()))
 }
 
